@@ -1,0 +1,165 @@
+"""Reads GGUF files, versions 2 and 3, without copying their tensors.
+
+The file is mapped; a tensor's bytes are touched when its data is asked for. A file is taken as
+hostile: any fault is a FormatError that names file, place, expected and found, and costs no more
+than the bytes the file really has. What metadata and tensor names mean is left to the models.
+
+    GGUF | u32 version | u64 n_tensors | u64 n_kv | metadata | tensor infos | padding | tensor data
+    tensor info = string name, u32 n_dims, n_dims x u64 (fastest axis first), u32 type, u64 offset
+
+Stricter than the specification: names are not empty and hold no NUL, dimensions are at least 1.
+Looser: tensors may stand in any order, with gaps between them and bytes after the last.
+
+Source: the GGUF specification of ggml (docs/gguf.md).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+
+from junto.errors import FormatError
+from junto.formats.gguf_cursor import U32, U64, Cursor
+from junto.formats.gguf_metadata import StringArray, Value, read_metadata
+from junto.formats.mapped_file import MappedFile, map_file, quoted
+from junto.formats.quant_types import TYPES_BY_ID, QuantType
+from junto.formats.tensor import Tensor, stored_shape
+
+__all__ = ["GGUFFile", "StringArray", "Value", "read_gguf"]
+
+_N_BYTES_START = 4 + 4 + 8 + 8
+_MIN_BYTES_TENSOR = 8 + 1 + 4 + 4 + 8
+_MAX_BYTES_TENSOR_NAME = 64
+_MAX_DIMS = 4
+_ALIGNMENTS = tuple(1 << bit for bit in range(3, 21))  # 8 bytes to 1 MiB
+_DEFAULT_ALIGNMENT = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GGUFFile:
+    """An open GGUF file: metadata by key and tensors by name, both in the order of the file."""
+
+    path: Path
+    version: int
+    metadata: Mapping[str, Value]
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _TensorInfo:
+    """What the header says of a tensor; `offset` counts from the start of the tensor data."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: QuantType
+    offset: int
+    n_bytes: int
+
+
+def read_gguf(path: str | Path) -> GGUFFile:
+    """Map a GGUF file and parse its header; FormatError if any of it is not as it must be."""
+    path = Path(path)
+    file = map_file(path)
+    cursor = Cursor(file)
+    version, n_tensor, n_kv = _read_start(cursor)
+    metadata, type_ids = read_metadata(cursor, n_kv)
+    alignment = _alignment(file, metadata, type_ids)
+    infos = _read_tensor_infos(cursor, n_tensor, alignment)
+    data_start = -(-cursor.pos // alignment) * alignment
+    _check_layout(file, data_start, infos)
+    tensors = {name: _tensor(file, data_start, info) for name, info in infos.items()}
+    return GGUFFile(path, version, MappingProxyType(metadata), MappingProxyType(tensors))
+
+
+def _read_start(cursor: Cursor) -> tuple[int, int, int]:
+    cursor.enter("header")
+    if cursor.left < _N_BYTES_START:
+        raise cursor.error(f"the file has {cursor.left} bytes, a GGUF header has {_N_BYTES_START}")
+    magic = cursor.file.buffer[cursor.take(4, "magic") : 4]
+    if magic != b"GGUF":
+        raise cursor.error(f"not a GGUF file: it starts with {magic!r}, expected b'GGUF'")
+    version, n_tensor, n_kv = cursor.number(U32), cursor.number(U64), cursor.number(U64)
+    if version not in (2, 3):
+        big_endian = " (a big-endian file)" if version in (2 << 24, 3 << 24) else ""
+        raise cursor.error(f"GGUF version {version}{big_endian}, expected 2 or 3, little-endian")
+    return version, n_tensor, n_kv
+
+
+def _alignment(file: MappedFile, metadata: dict[str, Value], type_ids: dict[str, int]) -> int:
+    key = "general.alignment"
+    if key not in metadata:
+        return _DEFAULT_ALIGNMENT
+    if type_ids[key] != U32:
+        raise FormatError(
+            f"{file.name}: metadata '{key}' has value type {type_ids[key]}, expected {U32} (u32)"
+        )
+    value = metadata[key]
+    assert isinstance(value, int), "a u32 is read as an int"
+    if value not in _ALIGNMENTS:
+        raise FormatError(
+            f"{file.name}: metadata '{key}' is {value}, expected a power of two "
+            f"from {_ALIGNMENTS[0]} to {_ALIGNMENTS[-1]}"
+        )
+    return value
+
+
+def _read_tensor_infos(cursor: Cursor, n_tensor: int, alignment: int) -> dict[str, _TensorInfo]:
+    cursor.enter("tensor infos")
+    cursor.expect_items(n_tensor, _MIN_BYTES_TENSOR, "tensors")
+    infos: dict[str, _TensorInfo] = {}
+    for i in range(n_tensor):
+        cursor.enter(f"tensor info {i + 1} of {n_tensor}")
+        start = cursor.pos
+        name = cursor.name(_MAX_BYTES_TENSOR_NAME)
+        cursor.place = f"tensor {quoted(name)} at byte {start}"
+        if name in infos:
+            raise cursor.error("the name stands in the file twice")
+        infos[name] = _read_tensor_info(cursor, name, alignment)
+    return infos
+
+
+def _read_tensor_info(cursor: Cursor, name: str, alignment: int) -> _TensorInfo:
+    n_dim = cursor.number(U32)
+    if n_dim > _MAX_DIMS:
+        raise cursor.error(f"{n_dim} dimensions, expected at most {_MAX_DIMS}")
+    shape = tuple(reversed([cursor.number(U64) for _ in range(n_dim)]))
+    type_id, offset = cursor.number(U32), cursor.number(U64)
+    if 0 in shape:
+        raise cursor.error(f"shape {shape}, expected dimensions of at least 1")
+    if type_id not in TYPES_BY_ID:
+        raise cursor.error(f"tensor type {type_id} is unknown, or was removed from the format")
+    if offset % alignment:
+        raise cursor.error(f"offset {offset} is not a multiple of the alignment {alignment}")
+    try:
+        n_bytes = math.prod(stored_shape(TYPES_BY_ID[type_id], shape))
+    except FormatError as error:
+        raise cursor.error(str(error)) from None
+    return _TensorInfo(name, shape, TYPES_BY_ID[type_id], offset, n_bytes)
+
+
+def _check_layout(file: MappedFile, data_start: int, infos: Mapping[str, _TensorInfo]) -> None:
+    """Refuse tensors that end beyond the file, or share bytes."""
+    in_order = sorted(infos.values(), key=lambda info: info.offset)
+    beyond = [t for t in in_order if data_start + t.offset + t.n_bytes > file.n_bytes]
+    if beyond:
+        end = data_start + max(t.offset + t.n_bytes for t in beyond)
+        raise FormatError(
+            f"{file.name}: tensor data is missing: {len(beyond)} of {len(in_order)} tensors, first "
+            f"{quoted(beyond[0].name)} of shape {beyond[0].shape}, end beyond the file, which has "
+            f"{file.n_bytes} bytes and needs {end}; if it was cut short, fetch it again"
+        )
+    for a, b in pairwise(in_order):
+        if a.offset + a.n_bytes > b.offset:
+            raise FormatError(
+                f"{file.name}: tensors {quoted(a.name)} and {quoted(b.name)} overlap: one ends at "
+                f"byte {data_start + a.offset + a.n_bytes}, the other starts at byte "
+                f"{data_start + b.offset}"
+            )
+
+
+def _tensor(file: MappedFile, data_start: int, info: _TensorInfo) -> Tensor:
+    read = partial(file.view, data_start + info.offset, stored_shape(info.type, info.shape))
+    return Tensor(info.name, info.shape, info.type, file.name, read)
