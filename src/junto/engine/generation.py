@@ -1,0 +1,105 @@
+"""One request from prompt to last token.
+
+The random number that chooses a token depends on the request's seed and the token's position
+alone, so a request gives the same tokens whatever else runs.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from junto.engine.runner import Runner
+from junto.errors import RequestError
+from junto.ops.contract import Sampling
+from junto.ops.views import F32
+
+PREFILL_STEP = 512
+"""Prompt tokens in one step."""
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to generate.
+
+    prompt      token ids, at least one
+    n_predict   most tokens to generate
+    sampling    how a token is chosen
+    seed        decides every choice, with the position
+    stop_ids    tokens that end the answer
+    """
+
+    prompt: Sequence[int]
+    n_predict: int
+    sampling: Sampling
+    seed: int
+    stop_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One token, and on the last one why it is the last."""
+
+    token_id: int
+    finish_reason: FinishReason | None
+
+
+def check(request: Request, n_ctx: int) -> None:
+    """RequestError if an argument is out of range or the prompt does not fit."""
+    s = request.sampling
+    bounds = (
+        ("n_predict", request.n_predict, request.n_predict >= 1, "at least 1"),
+        ("temperature", s.temperature, 0 <= s.temperature <= 100, "0 to 100"),
+        ("top_k", s.top_k, s.top_k >= 0, "at least 0 (0: all)"),
+        ("top_p", s.top_p, 0 < s.top_p <= 1, "above 0, at most 1"),
+        ("min_p", s.min_p, 0 <= s.min_p <= 1, "0 to 1"),
+        ("seed", request.seed, 0 <= request.seed < 1 << 64, "0 to 2^64 - 1"),
+    )
+    for name, value, good, expected in bounds:
+        if not good:
+            raise RequestError(f"{name} is {value}, expected {expected}")
+    if not request.prompt:
+        raise RequestError("the prompt is empty; give at least one token")
+    if len(request.prompt) >= n_ctx:
+        raise RequestError(
+            f"prompt has {len(request.prompt):,} tokens; the context is {n_ctx:,} and must hold "
+            "one more (raise n_ctx, or shorten the prompt)"
+        )
+
+
+def generate(runner: Runner, request: Request) -> Generator[Generated, None, None]:
+    """Yield tokens until one of `stop_ids` (which is yielded too), `n_predict` or a full context.
+
+    RequestError as `check` says. The slot is freed however the caller stops.
+    """
+    check(request, runner.cache.n_ctx)
+    slot = runner.cache.open()
+    try:
+        logits = prefill(runner, slot, request.prompt)
+        n_most = min(request.n_predict, runner.cache.n_ctx - len(request.prompt))
+        for n in range(1, n_most + 1):
+            uniform = uniform_at(request.seed, runner.cache.length(slot))
+            token_id = runner.ops.sample(logits, [request.sampling], [uniform])[0]
+            if token_id in request.stop_ids:
+                yield Generated(token_id, "stop")
+                return
+            yield Generated(token_id, "length" if n == n_most else None)
+            if n < n_most:
+                logits = runner.step([(slot, [token_id])])
+    finally:
+        runner.cache.close(slot)
+
+
+def prefill(runner: Runner, slot: int, prompt: Sequence[int]) -> F32:
+    """Feed a prompt in steps of 512 tokens -> logits [1, n_vocab] after its last token."""
+    for start in range(0, len(prompt), PREFILL_STEP):
+        logits = runner.step([(slot, prompt[start : start + PREFILL_STEP])])
+    return logits
+
+
+def uniform_at(seed: int, pos: int) -> float:
+    """The number in [0, 1) that chooses the token at a position (counter-based: Philox)."""
+    return float(np.random.Generator(np.random.Philox(key=seed, counter=pos)).random())

@@ -1,0 +1,46 @@
+"""One model with its cache: a step takes tokens of any sequences and gives logits.
+
+A sequence continues where its slot stands, so a prompt may come in any pieces, beside others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from junto.cache import Cache
+from junto.models.architecture import Architecture
+from junto.models.loading import Weights
+from junto.ops.contract import Ops
+from junto.ops.views import F32, Batch
+
+
+class Runner:
+    """A model ready to step.
+
+    ops, cfg, weights and cache are what the architecture's `forward` takes.
+    """
+
+    def __init__(
+        self, architecture: Architecture, cfg: Any, weights: Weights, ops: Ops, cache: Cache
+    ) -> None:
+        self._architecture = architecture
+        self._cfg = cfg
+        self._weights = weights
+        self.ops = ops
+        self.cache = cache
+
+    def step(self, work: Sequence[tuple[int, Sequence[int]]], *, all_logits: bool = False) -> F32:
+        """Feed each slot its next token ids, all in one ragged batch.
+
+        work     (slot, token ids, at least one) for each sequence; no slot twice
+        returns  float32 [n_sequence, n_vocab], the logits after each sequence's last token; with
+                 `all_logits` [n_tok, n_vocab], after every token
+
+        The slots advance. RequestError beyond the context or the vocabulary; a slot whose step
+        raised must be closed.
+        """
+        parts = [(slot, self.cache.length(slot), ids) for slot, ids in work]
+        batch = Batch.pack(parts, all_logits=all_logits)
+        self.cache.begin(batch)
+        logits = self._architecture.forward(self._cfg, self._weights, self.ops, batch, self.cache)
+        self.cache.commit(batch)
+        return logits

@@ -1,0 +1,97 @@
+"""Conversions from the layouts of safetensors checkpoints to GGUF's, which are ours.
+
+All are lazy: they give a tensor of the new shape at once and touch its bytes when it is read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from junto.errors import ModelError
+from junto.formats.quants import TYPES
+from junto.formats.tensor import F32, U8, Tensor
+
+I64 = npt.NDArray[np.int64]
+
+
+def float32_map(tensor: Tensor, function: Callable[[F32], F32]) -> Tensor:
+    """The tensor's values through an elementwise function, as float32."""
+
+    def read() -> U8:
+        values = np.ascontiguousarray(function(tensor.float32()), dtype=np.float32)
+        return values.view(np.uint8)
+
+    return replace(tensor, type=TYPES["F32"], read=read)
+
+
+def plus_one(_cfg: Any, norm: Tensor) -> Tensor:
+    """A norm weight that is stored minus one."""
+    return float32_map(norm, lambda w: w + np.float32(1))
+
+
+def reshape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The same rows under other leading axes; the last axis stays."""
+    return replace(
+        tensor, shape=shape, read=lambda: tensor.data.reshape(*shape[:-1], tensor.data.shape[-1])
+    )
+
+
+def columns(tensor: Tensor, order: I64) -> Tensor:
+    """The tensor's columns in another order; its type must store them one by one."""
+    if tensor.type.n_per_block != 1:
+        raise ModelError(
+            f"{tensor.source}: tensor {tensor.name!r} is {tensor.type.name}, whose columns come in "
+            f"blocks of {tensor.type.n_per_block}; expected F32, F16 or BF16 to reorder them"
+        )
+    n_bytes = tensor.type.n_bytes_per_block
+
+    def read() -> U8:
+        data = tensor.data
+        cells = data.reshape(*data.shape[:-1], -1, n_bytes)[..., order, :]
+        return cells.reshape(*data.shape[:-1], -1)
+
+    return replace(tensor, shape=(*tensor.shape[:-1], len(order)), read=read)
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """A matrix with rows and columns exchanged; its type must store values one by one."""
+    assert tensor.type.n_per_block == 1, "only safetensors are transposed, which have no blocks"
+    n_rows, n_columns = tensor.shape
+    n_bytes = tensor.type.n_bytes_per_block
+
+    def read() -> U8:
+        cells = tensor.data.reshape(n_rows, n_columns, n_bytes)
+        return np.ascontiguousarray(cells.transpose(1, 0, 2)).reshape(n_columns, -1)
+
+    return replace(tensor, shape=(n_columns, n_rows), read=read)
+
+
+def mxfp4(blocks: Tensor, scales: Tensor) -> Tensor:
+    """A matrix in GGUF's MXFP4 from the publisher's blocks [n, m, 16] and scales [n, m].
+
+    The publisher's byte i of a block holds elements 2i (low nibble) and 2i + 1; GGUF's holds
+    elements i (low) and i + 16, after one byte of scale.
+    """
+    n_out, n_block, _ = blocks.shape
+    for part in (blocks, scales):
+        if (part.type.n_per_block, part.type.n_bytes_per_block) != (1, 1):
+            raise ModelError(
+                f"{part.source}: tensor {part.name!r} is {part.type.name}, expected bytes (U8)"
+            )
+
+    def read() -> U8:
+        pairs = blocks.data.reshape(n_out, n_block, 16)
+        codes = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(n_out, n_block, 32)
+        packed = codes[..., :16] | (codes[..., 16:] << 4)
+        scale = scales.data.reshape(n_out, n_block, 1)
+        return np.concatenate([scale, packed], axis=-1).reshape(n_out, n_block * 17)
+
+    return replace(blocks, shape=(n_out, n_block * 32), type=TYPES["MXFP4"], read=read)
+
+
+def each(stack: Tensor | Sequence[Tensor], convert: Callable[[Tensor], Tensor]) -> Any:
+    """A conversion of each expert's matrix, one by one, so that reading one reads no other."""
+    return tuple(convert(stack[expert]) for expert in range(len(stack)))

@@ -1,0 +1,140 @@
+"""From a file to a model that can run: architecture, config, tensors, weights.
+
+`locate` reads headers only; `take` hands the weights to a backend. The tokenizer is not its
+business.
+"""
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from junto.errors import ModelError
+from junto.formats.gguf import GGUFFile, read_gguf
+from junto.formats.quants import DECODERS
+from junto.formats.safetensors import Checkpoint, read_safetensors
+from junto.formats.tensor import Tensor
+from junto.models.architecture import Architecture, by_gguf_name, by_hf_name
+from junto.models.keys import Keys
+from junto.models.table import Found, Located
+from junto.ops.contract import Ops, Weight
+from junto.ops.views import F32
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A model whose every tensor is found and checked, and none read.
+
+    file   the opened file, which keeps the mapping alive
+    """
+
+    architecture: Architecture
+    cfg: Any
+    located: Located
+    notes: tuple[str, ...]
+    file: GGUFFile | Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a model as its architecture declares them: `Whole`, and a `Layer` each."""
+
+    whole: Any
+    layers: tuple[Any, ...]
+
+
+def open_file(path: Path) -> GGUFFile | Checkpoint:
+    """Open a GGUF, a safetensors file, an index of shards, or a folder of them."""
+    if not path.exists():
+        raise ModelError(f"{path}: no such file or folder")
+    if path.is_dir() or path.suffix in (".safetensors", ".json"):
+        return read_safetensors(path)
+    return read_gguf(path)
+
+
+def locate(file: GGUFFile | Checkpoint) -> Blueprint:
+    """Read the config and find every tensor, or raise ModelError saying what is wrong."""
+    return _locate_gguf(file) if isinstance(file, GGUFFile) else _locate_hf(file)
+
+
+def _locate_gguf(file: GGUFFile) -> Blueprint:
+    source = file.path.name
+    _refuse_split(file.metadata, source)  # first: later parts do not even name the architecture
+    architecture, name = by_gguf_name(file.metadata, source)
+    keys = Keys(file.metadata, source, f"{name}.")
+    cfg = architecture.Config.from_gguf(keys, _n_vocab(file, source))
+    located = architecture.TENSORS.find(cfg, file.tensors, "gguf", source)
+    return Blueprint(architecture, cfg, located, _notes(located, keys.unread(), source), file)
+
+
+def _locate_hf(file: Checkpoint) -> Blueprint:
+    source = f"{file.path.name}/config.json" if file.path.is_dir() else "config.json"
+    if not file.config:
+        raise ModelError(f"{file.path}: no config.json beside the tensors; it says what they mean")
+    architecture = by_hf_name(file.config, source)
+    keys = Keys(file.config, source)
+    cfg = architecture.Config.from_hf(keys)
+    located = architecture.TENSORS.find(cfg, file.tensors, "hf", file.path.name)
+    unread = keys.unread(architecture.IGNORED_KEYS)
+    return Blueprint(architecture, cfg, located, _notes(located, unread, source), file)
+
+
+def _notes(located: Located, unread: list[str], source: str) -> tuple[str, ...]:
+    if not unread:
+        return located.notes
+    return (*located.notes, f"{source}: keys not understood and not used: {', '.join(unread)}")
+
+
+def _refuse_split(metadata: Mapping[str, object], source: str) -> None:
+    n_part = metadata.get("split.count", 1)
+    if not (isinstance(n_part, int) and n_part in (0, 1)):
+        raise ModelError(f"{source}: is one of {n_part} parts; this build reads whole files only")
+
+
+def _n_vocab(file: GGUFFile, source: str) -> int:
+    """Tokens of the vocabulary; of the embedding when the file has none."""
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, Sequence) and not isinstance(tokens, str):
+        return len(tokens)
+    if tokens is not None:
+        raise ModelError(f"{source}: 'tokenizer.ggml.tokens' is no list of strings")
+    embedding = file.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise ModelError(f"{source}: neither a vocabulary nor a tensor 'token_embd.weight'")
+    return embedding.shape[0]
+
+
+def take(blueprint: Blueprint, ops: Ops) -> Weights:
+    """Hand matrices to the backend and read vectors as float32."""
+    table, located = blueprint.architecture.TENSORS, blueprint.located
+    layers = [
+        fill(table.layer(blueprint.cfg, i), found, ops) for i, found in enumerate(located.layers)
+    ]
+    return Weights(fill(table.whole, located.whole, ops), tuple(layers))
+
+
+def fill(holder: type, found: Mapping[str, Found | None], ops: Ops) -> Any:
+    """Build the dataclass `holder` from its located tensors."""
+    kinds = typing.get_type_hints(holder)
+    return holder(**{name: _taken(kinds[name], tensor, ops) for name, tensor in found.items()})
+
+
+def _taken(kind: Any, found: Found | None, ops: Ops) -> Weight | F32 | None:
+    if found is None:
+        return None
+    for tensor in (found,) if isinstance(found, Tensor) else found:
+        _refuse_undecodable(tensor)
+    if kind in (Weight, Weight | None):
+        return ops.weight(found)
+    assert isinstance(found, Tensor), "only matrices come one an expert"
+    return found.float32()
+
+
+def _refuse_undecodable(tensor: Tensor) -> None:
+    """A matrix is decoded when it is used; a type that cannot be must not wait until then."""
+    if tensor.type.name not in DECODERS:
+        raise ModelError(
+            f"{tensor.source}: tensor {tensor.name!r} is {tensor.type.name}; "
+            f"this build decodes: {', '.join(DECODERS)}"
+        )

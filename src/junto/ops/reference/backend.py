@@ -1,0 +1,34 @@
+"""The reference backend as one object: it holds weights and hands each op to its module."""
+
+from junto.ops.reference import (
+    attention,
+    delta_rule,
+    elementwise,
+    experts,
+    matrices,
+    rotate,
+    sampling,
+)
+
+
+class Reference(matrices.Matrices):
+    """All ops of `junto.ops.contract.Ops` in NumPy.
+
+    float32_budget bounds the bytes of matrices kept as float32 once they are first decoded; what
+    does not fit, and every expert, stays as stored and is decoded each time it is used.
+    """
+
+    name = "reference"
+
+    rms_norm = staticmethod(elementwise.rms_norm)
+    gated_rms_norm = staticmethod(elementwise.gated_rms_norm)
+    sigmoid_gate = staticmethod(elementwise.sigmoid_gate)
+    swiglu = staticmethod(elementwise.swiglu)
+    rope = staticmethod(rotate.rope)
+    attention = staticmethod(attention.attention)
+    short_conv = staticmethod(delta_rule.short_conv)
+    gated_delta_rule = staticmethod(delta_rule.gated_delta_rule)
+    delta_gates = staticmethod(delta_rule.delta_gates)
+    route = staticmethod(experts.route)
+    experts = staticmethod(experts.experts)
+    sample = staticmethod(sampling.sample)

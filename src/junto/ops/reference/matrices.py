@@ -1,0 +1,87 @@
+"""Weights of the reference backend, and the two ops that read a matrix: embed and linear."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from junto.errors import ModelError, RequestError
+from junto.formats.tensor import Tensor
+from junto.ops.contract import Weight
+from junto.ops.views import F32, I32
+
+SLAB_BYTES = 32 << 20
+"""Float32 bytes of a matrix decoded at once, when it is not kept decoded."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """What hides behind `Weight.handle`: one tensor, or one an expert; or its float32 form."""
+
+    tensor: Tensor | Sequence[Tensor]
+    float32: F32 | None = None
+
+
+def stored(weight: Weight) -> Stored:
+    """What the reference backend put behind a weight's handle."""
+    if not isinstance(weight.handle, Stored):
+        raise TypeError(f"weight {weight.name!r} was made by another backend")
+    return weight.handle
+
+
+class Matrices:
+    """Takes weights as they are stored, and keeps float32 forms within a budget of bytes."""
+
+    def __init__(self, float32_budget: int = 1 << 30) -> None:
+        self._budget_left = float32_budget
+
+    def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
+        """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert."""
+        if isinstance(tensor, Tensor):
+            return Weight(tensor.name, tensor.shape, Stored(tensor))
+        first = tensor[0]
+        return Weight(first.name, (len(tensor), *first.shape), Stored(tensor))
+
+    def embed(self, table: Weight, token_ids: I32) -> F32:
+        """Rows of the table; only these are decoded."""
+        outside = token_ids[(token_ids < 0) | (token_ids >= table.shape[0])]
+        if outside.size:
+            raise RequestError(
+                f"token id {outside[0]} is outside the vocabulary of {table.shape[0]} tokens"
+            )
+        weight = stored(table)
+        if weight.float32 is not None:
+            return weight.float32[token_ids]
+        assert isinstance(weight.tensor, Tensor), "an embedding is one matrix"
+        return weight.tensor[token_ids.astype(np.int64)].float32()
+
+    def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:
+        """x @ weight.T + bias."""
+        if x.shape[-1] != weight.shape[-1]:
+            raise ModelError(
+                f"linear: x has {x.shape[-1]} columns, {weight.name!r} has {weight.shape[-1]}; "
+                "both must equal n_in"
+            )
+        y = np.empty((x.shape[0], weight.shape[0]), np.float32)
+        for rows, values in self._slabs(weight):
+            y[:, rows] = x @ values.T
+        if bias is not None:
+            y += bias
+        return y
+
+    def _slabs(self, weight: Weight) -> Iterator[tuple[slice, F32]]:
+        """The matrix as (rows, float32 values): whole when it is kept, else slab by slab."""
+        held = stored(weight)
+        n_out, n_in = weight.shape
+        if held.float32 is None and 4 * n_out * n_in <= self._budget_left:
+            assert isinstance(held.tensor, Tensor), "linear takes one matrix"
+            held.float32 = held.tensor.float32()
+            self._budget_left -= held.float32.nbytes
+        if held.float32 is not None:
+            yield slice(0, n_out), held.float32
+            return
+        assert isinstance(held.tensor, Tensor), "linear takes one matrix"
+        step = max(1, SLAB_BYTES // (4 * n_in))
+        for row in range(0, n_out, step):
+            rows = slice(row, min(row + step, n_out))
+            yield rows, held.tensor[rows].float32()

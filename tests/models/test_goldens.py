@@ -1,0 +1,74 @@
+"""Logits of tiny random models against transformers and llama.cpp on the same weights.
+
+The goldens in tests/golden come from the oracles alone: `python -m tests.oracle.make_goldens`.
+Quantised files are compared with llama.cpp on the file's dequantised float32 twin, where it uses
+float activations as the reference does.
+"""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import junto
+from junto.models.loading import Blueprint, locate, open_file
+from junto.ops.reference import Reference
+from tests.tiny import goldens
+from tests.tiny.models import MIXES, TINY
+
+TRANSFORMERS_BOUND = 2e-4
+LLAMA_CPP_BOUND = 5e-4
+"""Largest error over the largest |logit|; both sides sum float32 in other orders."""
+
+
+def rounded_yarn(blueprint: Blueprint) -> Blueprint:
+    """The model llama.cpp computes for gpt-oss: the ends of YaRN's ramp rounded outwards."""
+    cfg = blueprint.cfg
+    if not hasattr(cfg, "yarn"):
+        return blueprint
+    yarn = dataclasses.replace(cfg.yarn, round_range=True)
+    return dataclasses.replace(blueprint, cfg=dataclasses.replace(cfg, yarn=yarn))
+
+
+def load_as_llama_cpp(path: Path) -> junto.Model:
+    """Load a GGUF with llama.cpp's reading of YaRN."""
+    return junto.model.assemble(rounded_yarn(locate(open_file(path))), Reference())
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_safetensors_equal_transformers(name: str, tmp_path: Path) -> None:
+    tiny = TINY[name]
+    model = junto.load(tiny.write_safetensors(tmp_path / name))
+    errors = goldens.errors(goldens.load("transformers", tiny.golden), model.logits)
+    assert max(errors.values()) < TRANSFORMERS_BOUND, errors
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_gguf_equals_transformers(name: str, tmp_path: Path) -> None:
+    tiny = TINY[name]
+    model = junto.load(tiny.write_gguf(tmp_path / f"{name}.gguf"))
+    errors = goldens.errors(goldens.load("transformers", tiny.golden), model.logits)
+    assert max(errors.values()) < TRANSFORMERS_BOUND, errors
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_gguf_equals_llama_cpp(name: str, tmp_path: Path) -> None:
+    tiny = TINY[name]
+    model = load_as_llama_cpp(tiny.write_gguf(tmp_path / f"{name}.gguf"))
+    errors = goldens.errors(goldens.load("llama_cpp", tiny.golden), model.logits)
+    assert max(errors.values()) < LLAMA_CPP_BOUND, errors
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_quantised_gguf_equals_llama_cpp_on_its_twin(name: str, tmp_path: Path) -> None:
+    model = load_as_llama_cpp(MIXES[name].write_gguf(tmp_path / f"{name}.gguf"))
+    errors = goldens.errors(goldens.load("llama_cpp", name), model.logits)
+    assert max(errors.values()) < LLAMA_CPP_BOUND, errors
+
+
+def test_yarn_is_not_rounded_unless_asked(tmp_path: Path) -> None:
+    """llama.cpp's rounding is another model: far from the publisher's at 130 tokens."""
+    tiny = TINY["gpt_oss_window128"]
+    rounded = load_as_llama_cpp(tiny.write_gguf(tmp_path / "rounded.gguf"))
+    golden = goldens.load("transformers", tiny.golden)
+    assert goldens.error_at(golden, 130, rounded.logits(golden.tokens[:130])) > 1e-2

@@ -1,0 +1,1 @@
+"""Tiny random models, written in the file formats people have, for tests and oracles alike."""

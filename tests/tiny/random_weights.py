@@ -1,0 +1,148 @@
+"""Random weights, tokens and quantised blocks that are the same on every machine.
+
+Each value is a hash of (name, index), in integer arithmetic only: it depends neither on the NumPy
+version nor on the order in which tensors are made, and any part can be made alone.
+Knows no model and no file format beyond the byte layout of quantised blocks.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_N_PER_PASS = 1 << 15  # keeps the temporaries of one pass inside the processor's cache
+
+BLOCK_SHAPES = {  # type -> (values a block, bytes a block)
+    "Q4_0": (32, 18),
+    "Q4_1": (32, 20),
+    "Q8_0": (32, 34),
+    "Q4_K": (256, 144),
+    "Q6_K": (256, 210),
+    "MXFP4": (32, 17),
+}
+
+
+def words(name: str, n: int, start: int = 0) -> U64:
+    """Words `start` to `start + n` of the stream called `name`, uint64 [n].
+
+    Source: SplitMix64 (Steele, Lea, Flood 2014), keyed by the first 8 bytes of SHA-256 of the name.
+    """
+    key = np.frombuffer(hashlib.sha256(name.encode()).digest()[:8], "<u8").astype(np.uint64)
+    z = np.arange(start + 1, start + n + 1, dtype=np.uint64)
+    z *= _GOLDEN
+    z += key
+    z ^= z >> np.uint64(30)
+    z *= _MIX_1
+    z ^= z >> np.uint64(27)
+    z *= _MIX_2
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def _passes(n: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, n, _N_PER_PASS):
+        yield start, min(_N_PER_PASS, n - start)
+
+
+def affine(name: str, shape: Sequence[int], center: float, spread: float) -> F32:
+    """center + spread * u with u uniform in [-1, 1) in steps of 2^-23, float32 [*shape].
+
+    Each 64-bit word gives two values, low half first.
+    """
+    n = int(np.prod(shape, dtype=np.int64))
+    out = np.empty(n + n % 2, np.float32)
+    for start, count in _passes(len(out) // 2):
+        halves = words(name, count, start).astype("<u8", copy=False).view("<u4")
+        piece = out[2 * start : 2 * (start + count)]
+        piece[:] = (halves >> np.uint32(8)).view(np.int32) - np.int32(1 << 23)
+        piece *= np.float32(spread * 2.0**-23)
+        if center != 0.0:
+            piece += np.float32(center)
+    return out[:n].reshape(shape)
+
+
+def uniform(name: str, shape: Sequence[int]) -> F32:
+    """Uniform values in [-1, 1), float32 [*shape]."""
+    return affine(name, shape, 0.0, 1.0)
+
+
+def weight(name: str, shape: Sequence[int], std: float) -> F32:
+    """Uniform values of mean 0 and standard deviation `std`, float32 [*shape]."""
+    return affine(name, shape, 0.0, std * 3.0**0.5)
+
+
+def tokens(name: str, n: int, n_vocab: int) -> I64:
+    """Token ids in [0, n_vocab), int64 [n]; a shorter call gives the start of a longer one."""
+    return (words(name, n) % np.uint64(n_vocab)).astype(np.int64)
+
+
+def random_bytes(name: str, n: int) -> U8:
+    """Uniform bytes, uint8 [n]."""
+    out = np.empty((n + 7) // 8, "<u8")
+    for start, count in _passes(len(out)):
+        out[start : start + count] = words(name, count, start)
+    return out.view(np.uint8)[:n]
+
+
+def block_bytes(name: str, n_blocks: int, type_name: str, std: float) -> U8:
+    """Random quantised blocks whose values are about N(0, std), uint8 [n_blocks, bytes a block].
+
+    Every field varies: codes over their whole range, scales by a quarter up and down, K-quant
+    sub-scales and minima over a range of their own, MXFP4 exponents by one.
+    """
+    n_bytes = BLOCK_SHAPES[type_name][1]
+    blocks = random_bytes(name, n_blocks * n_bytes).reshape(n_blocks, n_bytes)
+    vary = 1.0 + 0.25 * uniform(name + "/scale", (n_blocks, 2))
+    if type_name == "MXFP4":
+        # code values have a standard deviation of 2.9
+        middle = round(127 + float(np.log2(std / 2.9)))
+        blocks[:, 0] = middle + words(name + "/exponent", n_blocks) % np.uint64(3) - np.uint64(1)
+    elif type_name == "Q8_0":
+        blocks[:, 0:2] = _f16(vary[:, 0] * (std / 73.9))
+    elif type_name == "Q4_0":
+        blocks[:, 0:2] = _f16(vary[:, 0] * (std / 4.64))
+    elif type_name == "Q4_1":
+        blocks[:, 0:2] = _f16(vary[:, 0] * (std / 4.61))
+        blocks[:, 2:4] = _f16(vary[:, 1] * (-7.5 * std / 4.61))
+    elif type_name == "Q4_K":
+        # sub-scales and minima are 24 to 55, so 40 on average
+        blocks[:, 0:2] = _f16(vary[:, 0] * (std / 4.61 / 40))
+        blocks[:, 2:4] = _f16(vary[:, 1] * (7.5 * std / 4.61 / 40))
+        blocks[:, 4:16] = _k_scales(name, n_blocks)
+    elif type_name == "Q6_K":
+        codes = words(name + "/sub", n_blocks * 16)
+        sizes = (codes % np.uint64(24)).astype(np.int8) + 20
+        signs = 1 - 2 * ((codes >> np.uint64(40)) % np.uint64(2)).astype(np.int8)
+        blocks[:, 192:208] = (sizes * signs).astype(np.int8).view(np.uint8).reshape(n_blocks, 16)
+        blocks[:, 208:210] = _f16(vary[:, 0] * (std / 18.5 / 32))
+    else:
+        raise ValueError(f"no random blocks of type {type_name}; expected {list(BLOCK_SHAPES)}")
+    return blocks
+
+
+def _f16(values: F32) -> U8:
+    return values.astype("<f2").view(np.uint8).reshape(-1, 2)
+
+
+def _k_scales(name: str, n_blocks: int) -> U8:
+    """Eight 6-bit scales and eight 6-bit minima in 12 bytes, uint8 [n_blocks, 12].
+
+    Source: ggml's Q4_K: bytes 0-3 scales 0-3, bytes 4-7 minima 0-3, with the upper two bits of
+    scales and minima 4-7 on top; bytes 8-11 lower nibbles of scales (low) and minima (high) 4-7.
+    """
+    values = (words(name + "/sub", n_blocks * 16) % np.uint64(32) + np.uint64(24)).astype(np.uint8)
+    scales, minima = values.reshape(n_blocks, 2, 8).swapaxes(0, 1)
+    out = np.empty((n_blocks, 12), np.uint8)
+    out[:, 0:4] = scales[:, :4] | (scales[:, 4:] >> 4 << 6)
+    out[:, 4:8] = minima[:, :4] | (minima[:, 4:] >> 4 << 6)
+    out[:, 8:12] = (scales[:, 4:] & 15) | (minima[:, 4:] << 4)
+    return out
