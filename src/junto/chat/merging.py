@@ -1,0 +1,57 @@
+"""The merging of words into tokens, with nothing in it that plain text must not become.
+
+Built on the BPE of the `tokenizers` library from a vocabulary that may be broken or hostile. Knows
+neither how text is cut into words nor control tokens' meaning.
+"""
+
+from tokenizers import models
+
+from junto.chat.vocabulary import TokenKind, Vocabulary
+from junto.errors import TextError
+
+
+def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> models.BPE:
+    """The merging of words alone: no added token can come out of it.
+
+    A merge that would make or take a control token is left out; a user-defined token that merges
+    also make stays an ordinary word too. TextError where a merge names what is no token.
+    """
+    word_kinds = (TokenKind.NORMAL, TokenKind.UNDEFINED, TokenKind.BYTE)
+    ids = dict(zip(vocabulary.tokens, range(len(vocabulary.tokens)), strict=True))
+    for i, kind in vocabulary.kinds.items():
+        if kind not in word_kinds:
+            ids.pop(vocabulary.tokens[i], None)
+    merges = list(vocabulary.merges)
+    # The library checks the parts of a merge, but panics where their product is no token.
+    if all(map(ids.__contains__, map("".join, merges))):
+        try:
+            return models.BPE(ids, merges, ignore_merges=whole_words)
+        except Exception:  # the library raises nothing narrower; what is wrong is found below
+            pass
+    ids, merges = _mended(vocabulary, ids)
+    return models.BPE(ids, merges, ignore_merges=whole_words)
+
+
+def _mended(
+    vocabulary: Vocabulary, ids: dict[str, int]
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Words and merges without control tokens, and with the user-defined ones that merges make."""
+    by_kind: dict[TokenKind, dict[str, int]] = {kind: {} for kind in TokenKind}
+    for i, kind in vocabulary.kinds.items():
+        by_kind[kind][vocabulary.tokens[i]] = i
+    control = by_kind[TokenKind.CONTROL].keys() - ids.keys()
+    merges = [
+        (left, right)
+        for left, right in vocabulary.merges
+        if not {left, right, left + right} & control
+    ]
+    made = {left + right for left, right in merges}
+    user_defined = by_kind[TokenKind.USER_DEFINED]
+    mended = {token: i for token, i in user_defined.items() if token in made} | ids
+    for index, (left, right) in enumerate(merges):
+        if not {left, right, left + right} <= mended.keys():
+            raise TextError(
+                f"{vocabulary.source}: merge {index} of {left!r:.40} and {right!r:.40} needs a"
+                " token that is not in the vocabulary; the file is broken"
+            )
+    return mended, merges

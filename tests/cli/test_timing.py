@@ -1,0 +1,38 @@
+"""Figures at the end of a run."""
+
+import time
+
+import pytest
+
+from junto.cli.timing import Timing
+
+
+def test_rates_count_the_right_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 prompt tokens in 2 s to the first token; then 3 tokens in 6 s."""
+    moments = iter([10.0, 12.0, 13.0, 15.0, 18.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(moments))
+    timing = Timing(n_prompt=8, load_s=0.25, _start=next(moments))
+    for _ in range(4):
+        timing.token()
+    assert timing.as_json() == {
+        "load_s": 0.25,
+        "first_token_s": 2.0,
+        "prefill_tokens_per_s": 4.0,
+        "decode_tokens_per_s": 0.5,
+    }
+    assert timing.line() == (
+        "load 0.25 s | prefill 8 tokens at 4.0 tokens/s | first token after 2.00 s"
+        " | decode 4 tokens at 0.5 tokens/s"
+    )
+
+
+def test_an_answer_that_never_began_has_no_rates() -> None:
+    timing = Timing(n_prompt=8, load_s=0.25)
+    assert timing.as_json()["first_token_s"] is None
+    assert timing.line() == "load 0.25 s | decode 0 tokens"
+
+
+def test_one_token_has_no_decode_rate() -> None:
+    timing = Timing(n_prompt=8, load_s=0.25)
+    timing.token()
+    assert timing.decode_tokens_per_s is None

@@ -1,0 +1,56 @@
+"""The core runs without the oracles and the GPU libraries, and starts at once."""
+
+import subprocess
+import sys
+
+# Runs in a fresh interpreter. Importing a blocked name fails even where the library is installed.
+# The extra [cuda] owns ops.triton; __main__ would start the command line.
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, sys
+
+BLOCKED = {"torch", "transformers", "gguf", "llama_cpp", "triton", "safetensors"}
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ImportError(f"the core must not import {name}")
+
+sys.meta_path.insert(0, Blocker())
+
+def walk(package):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if module.name.endswith(".__main__") or module.name == "junto.ops.triton":
+            continue
+        imported = importlib.import_module(module.name)
+        print(module.name)
+        if module.ispkg:
+            walk(imported)
+
+import junto
+walk(junto)
+"""
+
+TIME_IMPORT = """
+import time
+start = time.perf_counter()
+import junto
+print(time.perf_counter() - start)
+"""
+
+
+def run_python(code: str) -> str:
+    """What the code prints in a fresh interpreter."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_every_module_imports_without_oracles_and_gpu_libraries() -> None:
+    imported = run_python(IMPORT_EVERYTHING).split()
+    assert {"junto._kernels", "junto.errors", "junto.formats"} <= set(imported)
+
+
+def test_import_does_not_hang() -> None:
+    """`make limits` shows the figure, bounded at 0.3 s; a test only bounds five times that."""
+    assert min(float(run_python(TIME_IMPORT)) for _ in range(3)) < 5 * 0.3
