@@ -2,10 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiny.models import TINY
 
 # Runs in a fresh interpreter. Importing a blocked name fails even where the library is installed.
 # The extra [cuda] owns ops.triton; __main__ would start the command line.
-IMPORT_EVERYTHING = """
+BLOCK = """
 import importlib, pkgutil, sys
 
 BLOCKED = {"torch", "transformers", "gguf", "llama_cpp", "triton", "safetensors"}
@@ -16,7 +21,9 @@ class Blocker:
             raise ImportError(f"the core must not import {name}")
 
 sys.meta_path.insert(0, Blocker())
+"""
 
+IMPORT_EVERYTHING = """
 def walk(package):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         if module.name.endswith(".__main__") or module.name == "junto.ops.triton":
@@ -30,6 +37,14 @@ import junto
 walk(junto)
 """
 
+RUN_A_MODEL = """
+import junto
+
+model = junto.load(sys.argv[1])
+print(*model.logits([1, 2, 3]).shape)
+print(len(list(model.generate([1, 2, 3], n_predict=2, temperature=0))))
+"""
+
 TIME_IMPORT = """
 import time
 start = time.perf_counter()
@@ -38,17 +53,28 @@ print(time.perf_counter() - start)
 """
 
 
-def run_python(code: str) -> str:
+def run_python(code: str, *arguments: str) -> str:
     """What the code prints in a fresh interpreter."""
-    command = [sys.executable, "-W", "error", "-c", code]
+    command = [sys.executable, "-W", "error", "-c", code, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
 def test_every_module_imports_without_oracles_and_gpu_libraries() -> None:
-    imported = run_python(IMPORT_EVERYTHING).split()
+    imported = run_python(BLOCK + IMPORT_EVERYTHING).split()
     assert {"junto._kernels", "junto.errors", "junto.formats"} <= set(imported)
+
+
+@pytest.mark.parametrize("name", ["qwen35moe_ratio2", "gpt_oss_mxfp4", "llama_tied"])
+def test_a_model_runs_without_oracles_and_gpu_libraries(name: str, tmp_path: Path) -> None:
+    tiny = TINY[name]
+    for path in (
+        tiny.write_gguf(tmp_path / "tiny.gguf"),
+        tiny.write_safetensors(tmp_path / "tiny"),
+    ):
+        printed = run_python(BLOCK + RUN_A_MODEL, str(path)).split()
+        assert printed == ["3", str(tiny.n_vocab), "2"]
 
 
 def test_import_does_not_hang() -> None:

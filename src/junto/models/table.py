@@ -156,15 +156,17 @@ class _Search:
     def __init__(
         self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
     ) -> None:
-        self.cfg, self.tensors, self.dialect, self.source = cfg, tensors, dialect, source
+        self.cfg, self.dialect, self.source = cfg, dialect, source
+        self.tensors = dict(tensors)
         self.left = dict.fromkeys(tensors)
 
     def ignore(self, kinds: tuple[Ignored, ...]) -> tuple[str, ...]:
+        """Put tensors out of sight, so that no field can take what a note says is not used."""
         notes = []
         for kind in kinds:
             names = fnmatch.filter(self.left, kind.pattern)
             for name in names:
-                del self.left[name]
+                del self.left[name], self.tensors[name]
             if names:
                 count = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
                 notes.append(f"{self.source}: {count} not used: {kind.what}")
