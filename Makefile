@@ -36,7 +36,7 @@ slow: $(VENV) ## run the tests that take longer
 lint: $(VENV) ## ruff and strict mypy on package, tests and tools; clang-format on the kernels
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests tools
+	$(BIN)/mypy src tests tools bench
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
 format: $(VENV) ## format the code, write the extension's stub anew

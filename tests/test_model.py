@@ -93,12 +93,20 @@ def test_every_slot_is_free_after_errors(model: junto.Model) -> None:
 def test_load_refuses_unknown_backends_kv_and_contexts(tmp_path: Path) -> None:
     path = TINY_LLAMA.write_gguf(tmp_path / "tiny.gguf")
     n_ctx_train = junto.load(path).n_ctx
-    with pytest.raises(RequestError, match="backend 'gpu' is unknown; this build has: reference"):
+    with pytest.raises(
+        RequestError, match="backend 'gpu' is unknown; this build has: cpu, reference"
+    ):
         junto.load(path, backend="gpu")
     with pytest.raises(
         RequestError, match="kv 'q3' is unknown; backend 'reference' has: auto, f32"
     ):
         junto.load(path, kv="q3")
+    with pytest.raises(RequestError, match="kv 'f16' is unknown; backend 'reference' has: auto"):
+        junto.load(path, backend="reference", kv="f16")
+    with pytest.raises(RequestError, match="kv 'q3' is unknown; backend 'cpu' has: auto, f32, f16"):
+        junto.load(path, backend="cpu", kv="q3")
+    with pytest.raises(RequestError, match="n_threads is for 'cpu'"):
+        junto.load(path, n_threads=2)
     with pytest.raises(RequestError, match=f"expected 1 to {n_ctx_train:,}"):
         junto.load(path, n_ctx=n_ctx_train + 1)
     assert junto.load(path, kv="f32", n_ctx=77).n_ctx == 77

@@ -5,12 +5,14 @@ It joins the parts (files, model, backend, tokenizer) and holds none of their ru
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from junto.cache import KVType
 from junto.chat.detokenizer import StreamDecoder
 from junto.chat.prompt import prompt_ids
 from junto.chat.tokenizer import Tokenizer
@@ -27,11 +29,29 @@ from junto.errors import RequestError, TextError
 from junto.formats.gguf import GGUFFile
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Ops, Sampling
+from junto.ops.cpu import Cpu
 from junto.ops.reference import Reference
 from junto.ops.views import F32
 
-BACKENDS = {"reference": Reference}
-KV_TYPES = ("auto", "f32")
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a backend is made, and how it can hold keys and values ("auto" is its choice)."""
+
+    make: Callable[[int | None], Ops]
+    kv: Mapping[str, KVType]
+
+
+def _reference(n_threads: int | None) -> Ops:
+    if n_threads is not None:
+        raise RequestError("backend 'reference' leaves threads to NumPy; n_threads is for 'cpu'")
+    return Reference()
+
+
+BACKENDS = {
+    "cpu": Backend(Cpu, {"auto": np.float16, "f32": np.float32, "f16": np.float16}),
+    "reference": Backend(_reference, {"auto": np.float32, "f32": np.float32}),
+}
 N_SLOT = 8
 """Sequences a model can hold at once."""
 
@@ -195,23 +215,34 @@ def load(
     backend: str = "reference",
     kv: str = "auto",
     n_ctx: int | None = None,
+    n_threads: int | None = None,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
 
-    backend   "reference": plain NumPy
-    kv        how keys and values are held; "auto" is the backend's choice (float32 here)
-    n_ctx     most tokens of one sequence; None: what the model was trained for
+    backend    "cpu": C++ kernels; "reference": plain NumPy, slow and obviously right
+    kv         how keys and values are held: "f32", on cpu also "f16"; "auto" is the backend's
+               choice, float16 on cpu and float32 on reference
+    n_ctx      most tokens of one sequence; None: what the model was trained for
+    n_threads  threads of the cpu backend; None: the processors this process may use
 
     JuntoError in one line where the file, the model or an argument is not as it must be.
     """
     if backend not in BACKENDS:
         raise RequestError(f"backend {backend!r} is unknown; this build has: {', '.join(BACKENDS)}")
-    if kv not in KV_TYPES:
-        raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(KV_TYPES)}")
-    return assemble(locate(open_file(Path(path))), BACKENDS[backend](), n_ctx)
+    chosen = BACKENDS[backend]
+    if kv not in chosen.kv:
+        raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(chosen.kv)}")
+    blueprint = locate(open_file(Path(path)))
+    return assemble(blueprint, chosen.make(n_threads), n_ctx, kv=chosen.kv[kv])
 
 
-def assemble(blueprint: Blueprint, ops: Ops, n_ctx: int | None = None) -> Model:
+def assemble(
+    blueprint: Blueprint,
+    ops: Ops,
+    n_ctx: int | None = None,
+    n_slot: int = N_SLOT,
+    kv: KVType = np.float32,
+) -> Model:
     """Take the weights of a located model and join them with a cache and a tokenizer."""
     cfg, name = blueprint.cfg, blueprint.file.path.name
     if n_ctx is not None and not 1 <= n_ctx <= cfg.n_ctx_train:
@@ -220,9 +251,9 @@ def assemble(blueprint: Blueprint, ops: Ops, n_ctx: int | None = None) -> Model:
             "was trained for"
         )
     tokenizer = _tokenizer(blueprint)
-    cache = blueprint.architecture.make_cache(cfg, N_SLOT, n_ctx or cfg.n_ctx_train)
+    cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)
-    notes = blueprint.notes + (tokenizer.notes if tokenizer else ())
+    notes = (*blueprint.notes, *(tokenizer.notes if tokenizer else ()), *ops.notes)
     return Model(name, cfg, tokenizer, runner, notes)
 
 

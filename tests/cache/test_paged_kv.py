@@ -97,7 +97,8 @@ def test_layers_share_tables_and_not_their_content() -> None:
     assert [len(t.blocks) for t in first.tables] == [2, 1]
     assert first.spans == spans
     assert not any(np.shares_memory(a, b) for a in (first.k, first.v) for b in (second.k, second.v))
-    assert first.k.shape == (3, N_HEAD_KV, 64, HEAD_DIM)
+    assert first.k.shape == (3, N_HEAD_KV, HEAD_DIM, 64)
+    assert first.v.shape == (3, N_HEAD_KV, 64, HEAD_DIM)
 
 
 def test_without_a_window_nothing_is_forgotten() -> None:

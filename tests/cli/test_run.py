@@ -12,7 +12,7 @@ import junto
 from junto.cli import main
 from junto.cli.run import Backend, KVType
 from junto.errors import ModelError
-from junto.model import BACKENDS, KV_TYPES
+from junto.model import BACKENDS
 from tests.chat.vocabularies import tiny_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model
 
@@ -53,10 +53,11 @@ def test_answer_goes_to_stdout_and_the_rest_to_stderr(model: FakeModel, capsys: 
 def test_options_reach_the_model(model: FakeModel) -> None:
     words = (
         "run m.gguf -p x -n 3 --temp 0.5 --top-k 7 --top-p 0.6 --min-p 0.1 --seed 9 --stop a"
-        " --stop bb --n-ctx 99 --backend reference --kv f32"
+        " --stop bb --n-ctx 99 --backend cpu --kv f32 --threads 3"
     )
     assert main(words.split()) == 0
-    assert model.loaded == [(Path("m.gguf"), {"backend": "reference", "kv": "f32", "n_ctx": 99})]
+    options = {"backend": "cpu", "kv": "f32", "n_ctx": 99, "n_threads": 3}
+    assert model.loaded == [(Path("m.gguf"), options)]
     assert model.asked[0][1] == {
         "n_predict": 3,
         "temperature": 0.5,
@@ -70,7 +71,7 @@ def test_options_reach_the_model(model: FakeModel) -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     assert {backend.value for backend in Backend} == set(BACKENDS)
-    assert {kv.value for kv in KVType} == set(KV_TYPES)
+    assert {kv.value for kv in KVType} == {kv for b in BACKENDS.values() for kv in b.kv}
 
 
 def test_system_message_comes_first(model: FakeModel) -> None:

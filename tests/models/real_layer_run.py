@@ -34,7 +34,8 @@ def layer_output(layer: RealLayer) -> F32:
     cache = architecture.make_cache(cfg, n_slot=1, n_ctx=1024)
     batch = Batch.pack([(cache.open(), 0, [0] * layer.n_tok)], all_logits=False)
     cache.begin(batch)
-    output: F32 = architecture.block(cfg, 0, w, ops, layer.input(), batch, cache)
+    angles = ops.angles(batch.positions, cfg.rotation)
+    output: F32 = architecture.block(cfg, 0, w, ops, layer.input(), angles, batch, cache)
     return output
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from junto.ops.contract import Ops
+from junto.ops.cpu import Cpu
 from junto.ops.reference import Reference
 
 OPS = sorted(
     name for name, member in vars(Ops).items() if inspect.isfunction(member) and name[0] != "_"
 )
-BACKENDS = (Reference(),)
+BACKENDS = (Reference(), Cpu(n_threads=1))
 
 
 def parameters(function: Callable[..., Any]) -> list[tuple[str, object, object]]:
@@ -35,8 +36,9 @@ def test_backend_offers_each_op_with_the_contracts_parameters(backend: Ops, op: 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_backend_offers_nothing_beside_the_contract(backend: Ops) -> None:
     """A model that called an extra op would run on this backend alone."""
-    assert {name for name in dir(backend) if name[0] != "_"} == {"name", *OPS}
+    extra = {"level"} if isinstance(backend, Cpu) else set()
+    assert {name for name in dir(backend) if name[0] != "_"} == {"name", "notes", *OPS, *extra}
 
 
 def test_backend_says_its_name() -> None:
-    assert Reference().name == "reference"
+    assert [backend.name for backend in BACKENDS] == ["reference", "cpu"]

@@ -5,5 +5,6 @@ lives in `Cache` alone; blocks are allocated when positions are first needed.
 """
 
 from junto.cache.cache import AttentionState, Cache, DeltaState, LayerState
+from junto.cache.paged_kv import KVType
 
-__all__ = ["AttentionState", "Cache", "DeltaState", "LayerState"]
+__all__ = ["AttentionState", "Cache", "DeltaState", "KVType", "LayerState"]

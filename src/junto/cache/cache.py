@@ -8,8 +8,10 @@ undefined: they must be closed.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from junto.cache.delta_state import DeltaStates
-from junto.cache.paged_kv import PagedKV
+from junto.cache.paged_kv import KVType, PagedKV
 from junto.errors import RequestError
 from junto.ops.views import Batch, DeltaView, KVView
 
@@ -40,9 +42,17 @@ class Cache:
     """Slots for `n_slot` sequences of at most `n_ctx` tokens.
 
     layers   what each layer of the model remembers; layers that remember alike share a group
+    kv       how keys and values are held
     """
 
-    def __init__(self, layers: Sequence[LayerState], *, n_slot: int, n_ctx: int) -> None:
+    def __init__(
+        self,
+        layers: Sequence[LayerState],
+        *,
+        n_slot: int,
+        n_ctx: int,
+        kv: KVType = np.float32,
+    ) -> None:
         self.n_ctx = n_ctx
         self.n_slot = n_slot
         self._length = [0] * n_slot
@@ -54,7 +64,7 @@ class Cache:
             members[state] = index + 1
             self._layers.append((state, index))
         self._kv = {
-            s: PagedKV(n, s.n_head_kv, s.head_dim, n_slot, s.window)
+            s: PagedKV(n, s.n_head_kv, s.head_dim, n_slot, s.window, kv)
             for s, n in members.items()
             if isinstance(s, AttentionState)
         }

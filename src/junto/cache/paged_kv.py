@@ -12,22 +12,31 @@ last 64 tokens can always be dropped again.
 import numpy as np
 
 from junto.errors import RequestError
-from junto.ops.views import CHUNK, BlockTable, KVView, Span
+from junto.ops.views import CHUNK, BlockTable, KVArray, KVView, Span
+
+KVType = type[np.float32] | type[np.float16]
 
 
 class PagedKV:
     """Keys and values of `n_layer` attention layers for `n_slot` sequences.
 
     window   positions a query sees, itself included; None sees all
+    dtype    how keys and values are held
     """
 
     def __init__(
-        self, n_layer: int, n_head_kv: int, head_dim: int, n_slot: int, window: int | None
+        self,
+        n_layer: int,
+        n_head_kv: int,
+        head_dim: int,
+        n_slot: int,
+        window: int | None,
+        dtype: KVType = np.float32,
     ) -> None:
         self.window = window
-        empty = (0, n_head_kv, CHUNK, head_dim)
-        self._k = [np.zeros(empty, np.float32) for _ in range(n_layer)]
-        self._v = [np.zeros(empty, np.float32) for _ in range(n_layer)]
+        k, v = (0, n_head_kv, head_dim, CHUNK), (0, n_head_kv, CHUNK, head_dim)
+        self._k: list[KVArray] = [np.zeros(k, dtype) for _ in range(n_layer)]
+        self._v: list[KVArray] = [np.zeros(v, dtype) for _ in range(n_layer)]
         self._free: list[int] = []
         self._first = [0] * n_slot
         self._blocks: list[list[int]] = [[] for _ in range(n_slot)]
@@ -96,7 +105,7 @@ class PagedKV:
         new = old + max(n_block, old // 2)
         for pools in (self._k, self._v):
             for i, pool in enumerate(pools):
-                grown = np.zeros((new, *pool.shape[1:]), np.float32)
+                grown = np.zeros((new, *pool.shape[1:]), pool.dtype)
                 grown[:old] = pool
                 pools[i] = grown
         self._free.extend(reversed(range(old, new)))

@@ -4,17 +4,26 @@ Built on the BPE of the `tokenizers` library from a vocabulary that may be broke
 neither how text is cut into words nor control tokens' meaning.
 """
 
+from dataclasses import dataclass
+
 from tokenizers import models
 
 from junto.chat.vocabulary import TokenKind, Vocabulary
-from junto.errors import TextError
 
 
-def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> models.BPE:
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """The library's model, and how many merges name what is no token and were left out."""
+
+    model: models.BPE
+    n_idle: int
+
+
+def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> Merging:
     """The merging of words alone: no added token can come out of it.
 
-    A merge that would make or take a control token is left out; a user-defined token that merges
-    also make stays an ordinary word too. TextError where a merge names what is no token.
+    A merge that would make or take a control token is left out, and so is one that names what is
+    no token; a user-defined token that merges also make stays an ordinary word too.
     """
     word_kinds = (TokenKind.NORMAL, TokenKind.UNDEFINED, TokenKind.BYTE)
     ids = dict(zip(vocabulary.tokens, range(len(vocabulary.tokens)), strict=True))
@@ -25,14 +34,16 @@ def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> models.BPE:
     # The library checks the parts of a merge, but panics where their product is no token.
     if all(map(ids.__contains__, map("".join, merges))):
         try:
-            return models.BPE(ids, merges, ignore_merges=whole_words)
-        except Exception:  # the library raises nothing narrower; what is wrong is found below
+            return Merging(models.BPE(ids, merges, ignore_merges=whole_words), 0)
+        except Exception:  # the library raises nothing narrower; what is wrong is mended below
             pass
-    ids, merges = _mended(vocabulary, ids)
-    return models.BPE(ids, merges, ignore_merges=whole_words)
+    ids, merges = _without_control(vocabulary, ids)
+    known = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
+    model = models.BPE(ids, known, ignore_merges=whole_words)
+    return Merging(model, len(merges) - len(known))
 
 
-def _mended(
+def _without_control(
     vocabulary: Vocabulary, ids: dict[str, int]
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Words and merges without control tokens, and with the user-defined ones that merges make."""
@@ -47,11 +58,4 @@ def _mended(
     ]
     made = {left + right for left, right in merges}
     user_defined = by_kind[TokenKind.USER_DEFINED]
-    mended = {token: i for token, i in user_defined.items() if token in made} | ids
-    for index, (left, right) in enumerate(merges):
-        if not {left, right, left + right} <= mended.keys():
-            raise TextError(
-                f"{vocabulary.source}: merge {index} of {left!r:.40} and {right!r:.40} needs a"
-                " token that is not in the vocabulary; the file is broken"
-            )
-    return mended, merges
+    return {token: i for token, i in user_defined.items() if token in made} | ids, merges

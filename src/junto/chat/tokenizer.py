@@ -14,7 +14,7 @@ from typing import Any
 
 import tokenizers
 
-from junto.chat.merging import merging_model
+from junto.chat.merging import Merging, merging_model
 from junto.chat.pretokenizers import WORD_RULES, WordRule
 from junto.chat.vocabulary import PREFIX, TokenKind, Vocabulary, read_vocabulary
 from junto.errors import TextError
@@ -102,15 +102,20 @@ class Tokenizer:
                 f" {', '.join(sorted(WORD_RULES))}"
             )
         rule = WORD_RULES[name]
+        vocabulary = _name_reserved(read_vocabulary(metadata, source))
+        merging = merging_model(vocabulary, whole_words=rule.whole_words)
+        notes = []
+        if PREFIX + "pre" not in metadata:
+            notes.append(f"{source}: no '{PREFIX}pre'; words are cut as GPT-2 does")
+        if merging.n_idle:
+            notes.append(f"{source}: {merging.n_idle} merges name no tokens and are left out")
         template = metadata.get("tokenizer.chat_template")
         return Tokenizer(
-            vocabulary := _name_reserved(read_vocabulary(metadata, source)),
-            _words_of_rule(vocabulary, rule),
+            vocabulary,
+            _words_of_rule(merging, rule),
             add_bos=bool(metadata.get(PREFIX + "add_bos_token", rule.add_bos)),
             chat_template=template if isinstance(template, str) else None,
-            notes=[]
-            if PREFIX + "pre" in metadata
-            else [f"{source}: no '{PREFIX}pre'; words are cut as GPT-2 does"],
+            notes=notes,
         )
 
     @staticmethod
@@ -229,8 +234,8 @@ def _name_reserved(vocabulary: Vocabulary) -> Vocabulary:
     return replace(vocabulary, tokens=tokens, kinds=kinds)
 
 
-def _words_of_rule(vocabulary: Vocabulary, rule: WordRule) -> tokenizers.Tokenizer:
-    words = tokenizers.Tokenizer(merging_model(vocabulary, whole_words=rule.whole_words))
+def _words_of_rule(merging: Merging, rule: WordRule) -> tokenizers.Tokenizer:
+    words = tokenizers.Tokenizer(merging.model)
     words.pre_tokenizer = rule.pre_tokenizer()
     if normalizer := rule.normalizer():
         words.normalizer = normalizer

@@ -100,7 +100,13 @@ def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> toke
     except Exception as error:  # the library raises nothing narrower
         raise TextError(f"{path}: {error!s:.160}") from error
     whole_words = bool(parsed["model"].get("ignore_merges"))
-    words.model = merging_model(vocabulary, whole_words=whole_words)
+    merging = merging_model(vocabulary, whole_words=whole_words)
+    if merging.n_idle:
+        raise TextError(
+            f"{path}: {merging.n_idle} merges name tokens that are not in the vocabulary; the file "
+            "is broken"
+        )
+    words.model = merging.model
     return words
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class Backend(StrEnum):
     """The backends of this build."""
 
+    CPU = "cpu"
     REFERENCE = "reference"
 
 
@@ -35,6 +36,7 @@ class KVType(StrEnum):
     """How keys and values may be held."""
 
     AUTO = "auto"
+    F16 = "f16"
     F32 = "f32"
 
 
@@ -95,8 +97,14 @@ def run(
         int | None,
         typer.Option(min=1, help="Most tokens of prompt and answer; the model's own if left out."),
     ] = None,
-    backend: Annotated[Backend, typer.Option(help="What computes.")] = Backend.REFERENCE,
+    backend: Annotated[
+        Backend, typer.Option(help="What computes: fast kernels, or plain NumPy.")
+    ] = Backend.CPU,
     kv: Annotated[KVType, typer.Option(help="How keys and values are held.")] = KVType.AUTO,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Answer one prompt.
@@ -119,7 +127,7 @@ def run(
         raise typer.BadParameter("--stop must not be empty")
     text = read_prompt(prompt, file)
     start = time.perf_counter()
-    loaded = _load(model or find_default_model(), backend, kv, n_ctx)
+    loaded = _load(model or find_default_model(), backend, kv, n_ctx, threads)
     ids = _prompt_ids(loaded, text, system, raw)
     timing = Timing(n_prompt=len(ids), load_s=time.perf_counter() - start)
     pieces = loaded.generate(
@@ -143,10 +151,12 @@ def run(
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _load(path: Path, backend: Backend, kv: KVType, n_ctx: int | None) -> "Model":
+def _load(
+    path: Path, backend: Backend, kv: KVType, n_ctx: int | None, threads: int | None
+) -> "Model":
     import junto
 
-    model = junto.load(path, backend=backend.value, kv=kv.value, n_ctx=n_ctx)
+    model = junto.load(path, backend=backend.value, kv=kv.value, n_ctx=n_ctx, n_threads=threads)
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
     return model

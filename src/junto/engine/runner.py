@@ -41,6 +41,9 @@ class Runner:
         parts = [(slot, self.cache.length(slot), ids) for slot, ids in work]
         batch = Batch.pack(parts, all_logits=all_logits)
         self.cache.begin(batch)
-        logits = self._architecture.forward(self._cfg, self._weights, self.ops, batch, self.cache)
+        with self.ops.step():
+            logits = self._architecture.forward(
+                self._cfg, self._weights, self.ops, batch, self.cache
+            )
         self.cache.commit(batch)
         return logits

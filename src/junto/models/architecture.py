@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import junto.models
-from junto.cache import Cache
+from junto.cache import Cache, KVType
 from junto.errors import ModelError
 from junto.formats.mapped_file import quoted
 from junto.models.keys import Keys
@@ -69,8 +69,8 @@ class Architecture(Protocol):
     TENSORS: Table
     IGNORED_KEYS: frozenset[str]
 
-    def make_cache(self, cfg: Any, n_slot: int, n_ctx: int) -> Cache:
-        """A cache for this model's layers."""
+    def make_cache(self, cfg: Any, n_slot: int, n_ctx: int, kv: KVType = ...) -> Cache:
+        """A cache for this model's layers; `kv` is how keys and values are held."""
         ...
 
     def forward(self, cfg: Any, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:

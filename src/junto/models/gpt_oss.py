@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache
+from junto.cache import AttentionState, Cache, KVType
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
 from junto.models.layouts import columns, each, mxfp4, transposed
 from junto.models.table import Dialect, Ignored, Source, Table, one, stored
-from junto.ops.contract import Ops, Rotation, SwiGLU, Weight
+from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
 from junto.ops.rotary import YarnScaling
 from junto.ops.views import F32, Batch, KVView
 
@@ -268,41 +268,44 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
     """KV blocks of two kinds: layers that see a window, layers that see all."""
     windows = [cfg.window if sliding else None for sliding in cfg.is_sliding]
     layers = [AttentionState(cfg.n_head_kv, cfg.head_dim, window) for window in windows]
-    return Cache(layers, n_slot=n_slot, n_ctx=n_ctx)
+    return Cache(layers, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
 
 def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
     """Logits [n_logit, n_vocab] of the rows the batch asks for."""
     whole: Whole = weights.whole
     x = ops.embed(whole.token_embd, batch.token_ids)  # [n_tok, n_embd]
+    angles = ops.angles(batch.positions, cfg.rotation)
     for i in range(cfg.n_layer):
-        x = block(cfg, i, weights.layers[i], ops, x, batch, cache)
+        x = block(cfg, i, weights.layers[i], ops, x, angles, batch, cache)
     x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
     return ops.linear(x, whole.output)
 
 
-def block(cfg: Config, i: int, w: Layer, ops: Ops, x: F32, batch: Batch, cache: Cache) -> F32:
+def block(
+    cfg: Config, i: int, w: Layer, ops: Ops, x: F32, angles: Angles, batch: Batch, cache: Cache
+) -> F32:
     """Layer i: x [n_tok, n_embd] -> [n_tok, n_embd]."""
     window = cfg.window if cfg.is_sliding[i] else None
     h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
-    x = x + attention(cfg, w, ops, h, batch, cache.kv(i, batch), window)
+    x = x + attention(cfg, w, ops, h, angles, cache.kv(i, batch), window)
     return x + moe(cfg, w, ops, ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps))
 
 
 def attention(
-    cfg: Config, w: Layer, ops: Ops, x: F32, batch: Batch, kv: KVView, window: int | None
+    cfg: Config, w: Layer, ops: Ops, x: F32, angles: Angles, kv: KVView, window: int | None
 ) -> F32:
     """Attention with sinks: x [n_tok, n_embd] -> [n_tok, n_embd]."""
     n_tok, d = len(x), cfg.head_dim
     q = ops.linear(x, w.attn_q, w.attn_q_bias).reshape(n_tok, cfg.n_head, d)
     k = ops.linear(x, w.attn_k, w.attn_k_bias).reshape(n_tok, cfg.n_head_kv, d)
     v = ops.linear(x, w.attn_v, w.attn_v_bias).reshape(n_tok, cfg.n_head_kv, d)
-    q = ops.rope(q, batch.positions, cfg.rotation)
-    k = ops.rope(k, batch.positions, cfg.rotation)
+    q = ops.rope(q, angles)
+    k = ops.rope(k, angles)
     y = ops.attention(q, k, v, kv, scale=d**-0.5, window=window, sinks=w.attn_sinks)
     return ops.linear(y.reshape(n_tok, -1), w.attn_output, w.attn_output_bias)
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache
+from junto.cache import AttentionState, Cache, KVType
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
 from junto.models.table import Dialect, Ignored, Table, one, stored
-from junto.ops.contract import Ops, Rotation, SwiGLU, Weight
+from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
 from junto.ops.rotary import Llama3Scaling, plain_frequencies
 from junto.ops.views import F32, Batch, KVView
 
@@ -200,34 +200,32 @@ def _ignored(cfg: Config, dialect: Dialect) -> tuple[Ignored, ...]:
 TENSORS = Table(whole=Whole, layer=lambda cfg, i: Layer, hf_prefixes=("model.",), ignored=_ignored)
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
     """KV blocks for every layer."""
     layers = [AttentionState(cfg.n_head_kv, cfg.head_dim)] * cfg.n_layer
-    return Cache(layers, n_slot=n_slot, n_ctx=n_ctx)
+    return Cache(layers, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
 
 def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
     """Logits [n_logit, n_vocab] of the rows the batch asks for."""
     whole: Whole = weights.whole
-    rotation = cfg.rotation(whole.rope_freqs)
+    angles = ops.angles(batch.positions, cfg.rotation(whole.rope_freqs))
     x = ops.embed(whole.token_embd, batch.token_ids)  # [n_tok, n_embd]
     for i, w in enumerate(weights.layers):
         h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
-        x = x + attention(cfg, w, ops, h, batch, cache.kv(i, batch), rotation)
+        x = x + attention(cfg, w, ops, h, angles, cache.kv(i, batch))
         x = x + ffn(w, ops, ops.rms_norm(x, w.ffn_norm, cfg.rms_eps))
     x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
     return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
 
 
-def attention(
-    cfg: Config, w: Layer, ops: Ops, x: F32, batch: Batch, kv: KVView, rotation: Rotation
-) -> F32:
+def attention(cfg: Config, w: Layer, ops: Ops, x: F32, angles: Angles, kv: KVView) -> F32:
     """Grouped-query attention: x [n_tok, n_embd] -> [n_tok, n_embd]."""
     n_tok, d = len(x), cfg.head_dim
     q = ops.linear(x, w.attn_q).reshape(n_tok, cfg.n_head, d)
     k = ops.linear(x, w.attn_k).reshape(n_tok, cfg.n_head_kv, d)
     v = ops.linear(x, w.attn_v).reshape(n_tok, cfg.n_head_kv, d)
-    q, k = ops.rope(q, batch.positions, rotation), ops.rope(k, batch.positions, rotation)
+    q, k = ops.rope(q, angles), ops.rope(k, angles)
     y = ops.attention(q, k, v, kv, scale=d**-0.5)
     return ops.linear(y.reshape(n_tok, -1), w.attn_output)
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache, DeltaState, LayerState
+from junto.cache import AttentionState, Cache, DeltaState, KVType, LayerState
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
 from junto.models.layouts import columns, each, float32_map, plus_one, reshape
 from junto.models.table import Dialect, Ignored, Table, one, stored
-from junto.ops.contract import Ops, Rotation, SwiGLU, Weight
+from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
 from junto.ops.rotary import plain_frequencies
 from junto.ops.views import F32, Batch, DeltaView, KVView
 
@@ -375,40 +375,43 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
     """KV blocks for the attention layers, anchored states for the others."""
-    return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx)
+    return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
 
 def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
     """Logits [n_logit, n_vocab] of the rows the batch asks for."""
     whole: Whole = weights.whole
     x = ops.embed(whole.token_embd, batch.token_ids)  # [n_tok, n_embd]
+    angles = ops.angles(batch.positions, cfg.rotation)
     for i in range(cfg.n_layer):
-        x = block(cfg, i, weights.layers[i], ops, x, batch, cache)
+        x = block(cfg, i, weights.layers[i], ops, x, angles, batch, cache)
     x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
     return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
 
 
-def block(cfg: Config, i: int, w: Any, ops: Ops, x: F32, batch: Batch, cache: Cache) -> F32:
+def block(
+    cfg: Config, i: int, w: Any, ops: Ops, x: F32, angles: Angles, batch: Batch, cache: Cache
+) -> F32:
     """Layer i: x [n_tok, n_embd] -> [n_tok, n_embd]."""
     h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
     if cfg.is_attention[i]:
-        x = x + attention(cfg, w, ops, h, batch, cache.kv(i, batch))
+        x = x + attention(cfg, w, ops, h, angles, cache.kv(i, batch))
     else:
         x = x + delta_net(cfg, w, ops, h, cache.delta(i, batch))
     return x + moe(cfg, w, ops, ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps))
 
 
-def attention(cfg: Config, w: AttentionLayer, ops: Ops, x: F32, batch: Batch, kv: KVView) -> F32:
+def attention(cfg: Config, w: AttentionLayer, ops: Ops, x: F32, angles: Angles, kv: KVView) -> F32:
     """Gated attention: x [n_tok, n_embd] -> [n_tok, n_embd]."""
     n_tok = len(x)
     q_gate = ops.linear(x, w.attn_q).reshape(n_tok, cfg.n_head, 2 * cfg.head_dim)
     q, gate = q_gate[..., : cfg.head_dim], q_gate[..., cfg.head_dim :]
     k = ops.linear(x, w.attn_k).reshape(n_tok, cfg.n_head_kv, cfg.head_dim)
     v = ops.linear(x, w.attn_v).reshape(n_tok, cfg.n_head_kv, cfg.head_dim)
-    q = ops.rope(ops.rms_norm(q, w.attn_q_norm, cfg.rms_eps), batch.positions, cfg.rotation)
-    k = ops.rope(ops.rms_norm(k, w.attn_k_norm, cfg.rms_eps), batch.positions, cfg.rotation)
+    q = ops.rope(ops.rms_norm(q, w.attn_q_norm, cfg.rms_eps), angles)
+    k = ops.rope(ops.rms_norm(k, w.attn_k_norm, cfg.rms_eps), angles)
     y = ops.attention(q, k, v, kv, scale=cfg.head_dim**-0.5)
     return ops.linear(ops.sigmoid_gate(y, gate).reshape(n_tok, -1), w.attn_output)
 

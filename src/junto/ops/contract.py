@@ -5,12 +5,14 @@ float32. A backend may keep weights in any form it likes behind `Weight.handle`.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from junto.errors import RequestError
 from junto.formats.tensor import Tensor
 from junto.ops.views import F32, I32, DeltaView, KVView
 
@@ -42,6 +44,19 @@ class Rotation:
     inv_freq: npt.NDArray[np.float64]
     pairs: Literal["half", "adjacent"] = "half"
     scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Angles:
+    """A rotation at the positions of a batch.
+
+    cos, sin   float32 [n_tok, n_rot // 2], scaled
+    pairs      as in `Rotation`
+    """
+
+    cos: F32
+    sin: F32
+    pairs: Literal["half", "adjacent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +98,28 @@ class Sampling:
     min_p: float = 0.05
 
 
+def check_token_ids(token_ids: I32, n_vocab: int) -> None:
+    """RequestError if a token id [n_tok] is none of 0 to n_vocab - 1."""
+    outside = token_ids[(token_ids < 0) | (token_ids >= n_vocab)]
+    if outside.size:
+        raise RequestError(f"token id {outside[0]} is outside the vocabulary of {n_vocab} tokens")
+
+
 class Ops(Protocol):
     """One backend: every op a model file may call."""
 
     @property
     def name(self) -> str:
         """What `junto.load(backend=...)` calls this backend."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this backend here, one line each."""
+        ...
+
+    def step(self) -> AbstractContextManager[None]:
+        """Around the ops of one step: a backend may keep its threads ready in between."""
         ...
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
@@ -119,7 +150,11 @@ class Ops(Protocol):
         """Gate and up [n_tok, n_ff] -> [n_tok, n_ff], as `form` says."""
         ...
 
-    def rope(self, x: F32, positions: I32, rotation: Rotation) -> F32:
+    def angles(self, positions: I32, rotation: Rotation) -> Angles:
+        """Cosines and sines for positions [n_tok], worked out in float64, once a step."""
+        ...
+
+    def rope(self, x: F32, angles: Angles) -> F32:
         """Turn the first dimensions of each head: x [n_tok, n_head, head_dim] -> the same."""
         ...
 

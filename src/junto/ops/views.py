@@ -6,12 +6,16 @@ Everything recurrent or paged is aligned to 64 tokens of absolute position.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
+
+KVArray = npt.NDArray[Any]
+"""Keys or values as they are held: float32 or float16."""
 
 CHUNK = 64
 """Tokens in a KV block and in a DeltaNet chunk; both begin at multiples of it."""
@@ -94,13 +98,15 @@ class BlockTable:
 class KVView:
     """Paged keys and values of one attention layer, for the sequences of one batch.
 
-    k, v     float32 [n_pool_block, n_head_kv, 64, head_dim]; attention writes the new rows
+    k        [n_pool_block, n_head_kv, head_dim, 64], float32 or float16: positions are lanes, so
+             that a score is a sum over rows of lanes; attention writes the new rows
+    v        [n_pool_block, n_head_kv, 64, head_dim], of the same type; the same
     spans    the spans of the batch
     tables   one for each span; they cover every position the span writes
     """
 
-    k: F32
-    v: F32
+    k: KVArray
+    v: KVArray
     spans: tuple[Span, ...]
     tables: tuple[BlockTable, ...]
 

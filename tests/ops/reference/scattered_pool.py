@@ -35,9 +35,8 @@ class ScatteredPool:
     def __init__(
         self, n_head_kv: int, head_dim: int, n_block: int = 17, rest: float = np.nan, seed: int = 0
     ) -> None:
-        shape = (n_block, n_head_kv, CHUNK, head_dim)
-        self.k = np.full(shape, rest, np.float32)
-        self.v = np.full(shape, rest, np.float32)
+        self.k = np.full((n_block, n_head_kv, head_dim, CHUNK), rest, np.float32)
+        self.v = np.full((n_block, n_head_kv, CHUNK, head_dim), rest, np.float32)
         self._free = list(np.random.default_rng(seed).permutation(n_block))
         self._blocks: dict[int, list[int]] = {}
         self._first: dict[int, int] = {}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from junto.ops.views import CHUNK, F32, I32, BlockTable, KVView, Span
+from junto.ops.views import CHUNK, F32, I32, BlockTable, KVArray, KVView, Span
 
 QUERY_TILE = 64
 """Queries attended at once: it bounds the score matrix, not the result."""
@@ -21,8 +21,7 @@ def attention(
     """Store k and v, then attend; see `junto.ops.contract.Ops.attention`."""
     y = np.empty_like(q)
     for span, table in zip(view.spans, view.tables, strict=True):
-        _store(view.k, k[span.rows], span, table)
-        _store(view.v, v[span.rows], span, table)
+        _store(view, k[span.rows], v[span.rows], span, table)
         for start in range(0, span.n_tok, QUERY_TILE):
             pos = span.pos + start
             n_query = min(QUERY_TILE, span.n_tok - start)
@@ -30,7 +29,7 @@ def attention(
             rows = slice(span.row + start, span.row + start + n_query)
             y[rows] = attend(
                 q[rows] * np.float32(scale),
-                gather(view.k, table, first, pos + n_query),
+                gather(view.k.swapaxes(2, 3), table, first, pos + n_query),
                 gather(view.v, table, first, pos + n_query),
                 visible(pos, n_query, first, window),
                 sinks,
@@ -38,20 +37,24 @@ def attention(
     return y
 
 
-def _store(pool: F32, rows: F32, span: Span, table: BlockTable) -> None:
+def _store(view: KVView, k: F32, v: F32, span: Span, table: BlockTable) -> None:
     """Write rows [n_tok, n_head_kv, head_dim] to the blocks that hold their positions."""
     positions = np.arange(span.pos, span.end)
     blocks = table.blocks[positions // CHUNK - table.first]
-    pool[blocks, :, positions % CHUNK] = rows
+    view.k[blocks, :, :, positions % CHUNK] = k
+    view.v[blocks, :, positions % CHUNK] = v
 
 
-def gather(pool: F32, table: BlockTable, start: int, end: int) -> F32:
-    """Positions start to end (exclusive) of one sequence -> [n_head_kv, n_pos, head_dim]."""
+def gather(pool: KVArray, table: BlockTable, start: int, end: int) -> F32:
+    """Positions start to end (exclusive) of one sequence -> [n_head_kv, n_pos, head_dim].
+
+    pool     [n_pool_block, n_head_kv, 64, head_dim]
+    """
     first, last = start // CHUNK, (end - 1) // CHUNK
     blocks: I32 = table.blocks[first - table.first : last - table.first + 1]
     paged = pool[blocks]  # [n_block, n_head_kv, 64, head_dim]
     n_head_kv, head_dim = paged.shape[1], paged.shape[3]
-    flat = paged.transpose(1, 0, 2, 3).reshape(n_head_kv, -1, head_dim)
+    flat = paged.transpose(1, 0, 2, 3).reshape(n_head_kv, -1, head_dim).astype(np.float32)
     return flat[:, start - first * CHUNK : end - first * CHUNK]
 
 

@@ -1,5 +1,7 @@
 """The reference backend as one object: it holds weights and hands each op to its module."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 from junto.ops.reference import (
     attention,
     delta_rule,
@@ -19,11 +21,17 @@ class Reference(matrices.Matrices):
     """
 
     name = "reference"
+    notes = ()
+
+    def step(self) -> AbstractContextManager[None]:
+        """Nothing needs to be ready."""
+        return nullcontext()
 
     rms_norm = staticmethod(elementwise.rms_norm)
     gated_rms_norm = staticmethod(elementwise.gated_rms_norm)
     sigmoid_gate = staticmethod(elementwise.sigmoid_gate)
     swiglu = staticmethod(elementwise.swiglu)
+    angles = staticmethod(rotate.angles)
     rope = staticmethod(rotate.rope)
     attention = staticmethod(attention.attention)
     short_conv = staticmethod(delta_rule.short_conv)

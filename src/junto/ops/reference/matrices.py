@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from junto.errors import ModelError, RequestError
+from junto.errors import ModelError
 from junto.formats.tensor import Tensor
-from junto.ops.contract import Weight
+from junto.ops.contract import Weight, check_token_ids
 from junto.ops.views import F32, I32
 
 SLAB_BYTES = 32 << 20
@@ -44,11 +44,7 @@ class Matrices:
 
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows of the table; only these are decoded."""
-        outside = token_ids[(token_ids < 0) | (token_ids >= table.shape[0])]
-        if outside.size:
-            raise RequestError(
-                f"token id {outside[0]} is outside the vocabulary of {table.shape[0]} tokens"
-            )
+        check_token_ids(token_ids, table.shape[0])
         weight = stored(table)
         if weight.float32 is not None:
             return weight.float32[token_ids]

@@ -2,23 +2,29 @@
 
 import numpy as np
 
-from junto.ops.contract import Rotation
+from junto.ops.contract import Angles, Rotation
 from junto.ops.views import F32, I32
 
 
-def rope(x: F32, positions: I32, rotation: Rotation) -> F32:
-    """Turn the first dimensions of each head by position * inv_freq; the rest stays.
+def angles(positions: I32, rotation: Rotation) -> Angles:
+    """Cosines and sines of position * inv_freq.
 
-    Angles are taken in float64, so a position of 200,000 loses nothing before the cosine.
+    Taken in float64, so that a position of 200,000 loses nothing before the cosine.
     """
-    n_pair = len(rotation.inv_freq)
-    angle = positions[:, None, None] * rotation.inv_freq  # [n_tok, 1, n_pair]
+    angle = positions[:, None] * rotation.inv_freq  # [n_tok, n_pair]
     cos = (np.cos(angle) * rotation.scale).astype(np.float32)
     sin = (np.sin(angle) * rotation.scale).astype(np.float32)
-    if rotation.pairs == "half":
+    return Angles(cos, sin, rotation.pairs)
+
+
+def rope(x: F32, angles: Angles) -> F32:
+    """Turn the first dimensions of each head; the rest stays."""
+    n_pair = angles.cos.shape[1]
+    if angles.pairs == "half":
         first, second = slice(0, n_pair), slice(n_pair, 2 * n_pair)
     else:
         first, second = slice(0, 2 * n_pair, 2), slice(1, 2 * n_pair, 2)
+    cos, sin = angles.cos[:, None], angles.sin[:, None]  # [n_tok, 1, n_pair]
     y = x.copy()
     a, b = x[..., first], x[..., second]
     y[..., first] = a * cos - b * sin

@@ -1,0 +1,1 @@
+"""Speed, measured beside the rival in one process."""

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Activations in int8 with a scale per 32 values, in tiles of up to 16 rows:
+//
+//   block b of a tile of T rows, T * 48 bytes, b = 0 .. n_block - 1:
+//     int8  [T][32]   codes in -127 .. 127
+//     f32   [T]       scale: largest |value| / 127
+//     f32   [T]       scale * sum of the codes      (what a weight's minimum is multiplied by)
+//     int32 [2][T]    sums of codes 0-15 and 16-31  (what a weight's offset is multiplied by)
+//
+// A row is quantised by itself, so its bytes do not depend on its neighbours.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/packed.h"
+
+namespace junto {
+
+inline constexpr int kTile = 16;      // most rows of a tile
+inline constexpr int kRowBlock = 48;  // bytes of a block for each row of a tile
+
+// Tiles that hold n rows: all of 16, and one of the rest.
+inline std::int64_t n_tile(std::int64_t n) { return (n + kTile - 1) / kTile; }
+inline int tile_rows(std::int64_t n, std::int64_t tile) {
+  const std::int64_t left = n - tile * kTile;
+  return static_cast<int>(left < kTile ? left : kTile);
+}
+
+// Where a kernel reads rows and what it leaves out: row i is x + row[i] * stride, or i when row is
+// null; values beyond n_in count as zero.
+struct RowSource {
+  const float* x;
+  std::int64_t stride;
+  std::int64_t n_in;
+  const std::int64_t* row;
+};
+
+namespace portable {
+void quantise_tile(
+    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
+}
+namespace avx2 {
+void quantise_tile(
+    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
+}
+namespace avx512 {
+void quantise_tile(
+    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
+}
+
+}  // namespace junto

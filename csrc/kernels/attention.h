@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/threads.h"
+
+namespace junto {
+
+// The rows of a batch that belong to one sequence, and where its keys and values lie.
+struct AttentionSpan {
+  std::int64_t row, n_tok;  // first row in the batch, number of rows
+  std::int64_t pos;         // position of the first row in its sequence
+  std::int64_t first_block;
+  const std::int32_t* blocks;  // pool index of the blocks first_block, first_block + 1, ...
+};
+
+struct AttentionParams {
+  const float* q;  // [n_tok, n_head, head_dim]
+  const float* k;  // [n_tok, n_head_kv, head_dim]
+  const float* v;  // [n_tok, n_head_kv, head_dim]
+  float* y;        // [n_tok, n_head, head_dim]
+  void* k_pool;    // [n_pool_block, n_head_kv, head_dim, 64]: positions are lanes
+  void* v_pool;    // [n_pool_block, n_head_kv, 64, head_dim]
+  bool is_f16;     // the pools hold float16, else float32
+  std::int64_t n_head, n_head_kv, head_dim;
+  float scale;          // on q . k
+  std::int64_t window;  // positions a query sees, itself included; 0 sees all
+  const float* sinks;   // [n_head], or null
+  const AttentionSpan* spans;
+  std::int64_t n_span;
+};
+
+// Stores k and v in the pools, then attends causally, each span to its own sequence. Positions that
+// were never written may hold anything. What a query gets depends on its own sequence and position
+// alone, to the bit: not on the other rows and spans, nor on the number of threads.
+#define JUNTO_DECLARE(level)                                       \
+  namespace level {                                                \
+  void attention(const AttentionParams& params, ThreadPool& pool); \
+  }
+JUNTO_DECLARE(portable)
+JUNTO_DECLARE(avx2)
+JUNTO_DECLARE(avx512)
+#undef JUNTO_DECLARE
+
+}  // namespace junto

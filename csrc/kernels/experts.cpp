@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grouped experts. Rows are sorted by expert, so that each weight is read once for all rows that
+// want it:
+//
+//   group    (row, use) pairs by expert, ascending row; tiles of up to 16 pairs
+//   hidden   for every expert and 16 of its n_ff outputs: gate and up, then the activation
+//   output   for every expert and 16 of n_embd outputs: down
+//   combine  for every row: its experts' outputs, by ascending expert
+//
+// A pair's numbers depend on its row alone, and the last sum has one order, so the result does not
+// depend on what else is in the batch.
+
+#include "kernels/experts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/matmul.h"
+#include "simd/simd.h"
+
+namespace junto::JUNTO_ISA {
+
+namespace {
+
+using u8 = std::uint8_t;
+
+// Pairs of one expert that share a tile. `first` counts pairs in sorted order.
+struct Tile {
+  std::int64_t expert, first;
+  int n_row;
+};
+
+// The tiles of one expert: tiles[first] to tiles[last - 1].
+struct Run {
+  std::int64_t expert, first, last;
+};
+
+struct Grouping {
+  std::vector<std::int64_t> row_of_pair;  // sorted pair -> row of x
+  std::vector<std::int64_t> pair_of_use;  // row * n_used + use -> sorted pair
+  std::vector<Tile> tiles;
+  std::vector<Run> runs;
+};
+
+Grouping group_by_expert(const ExpertsParams& p) {
+  const std::int64_t n_use = p.n_tok * p.n_used, n_expert = p.gate->n_expert();
+  std::vector<std::int64_t> start(static_cast<std::size_t>(n_expert) + 1, 0);
+  for (std::int64_t i = 0; i < n_use; ++i) ++start[static_cast<std::size_t>(p.expert_ids[i]) + 1];
+  for (std::size_t e = 0; e < static_cast<std::size_t>(n_expert); ++e) start[e + 1] += start[e];
+
+  Grouping g;
+  g.row_of_pair.resize(static_cast<std::size_t>(n_use));
+  g.pair_of_use.resize(static_cast<std::size_t>(n_use));
+  std::vector<std::int64_t> next(start.begin(), start.end() - 1);
+  for (std::int64_t i = 0; i < n_use; ++i) {
+    const std::int64_t pair = next[static_cast<std::size_t>(p.expert_ids[i])]++;
+    g.row_of_pair[static_cast<std::size_t>(pair)] = i / p.n_used;
+    g.pair_of_use[static_cast<std::size_t>(i)] = pair;
+  }
+  for (std::int64_t e = 0; e < n_expert; ++e) {
+    const std::int64_t begin = start[static_cast<std::size_t>(e)];
+    const std::int64_t end = start[static_cast<std::size_t>(e) + 1];
+    if (begin == end) continue;
+    const auto first = static_cast<std::int64_t>(g.tiles.size());
+    for (std::int64_t i = begin; i < end; i += kTile)
+      g.tiles.push_back({e, i, static_cast<int>(std::min<std::int64_t>(kTile, end - i))});
+    g.runs.push_back({e, first, static_cast<std::int64_t>(g.tiles.size())});
+  }
+  return g;
+}
+
+// Sixteen gates and ups of one pair -> sixteen hidden values.
+vf activate(vf gate, vf up, float limit, float alpha) {
+  if (limit == 0.0f) return mul(mul(gate, sigmoid(gate)), up);
+  const vf top = set1(limit);
+  gate = min(gate, top);
+  up = max(min(up, top), set1(-limit));
+  return mul(mul(add(up, set1(1.0f)), gate), sigmoid(mul(set1(alpha), gate)));
+}
+
+// Adds a bias to the first n of sixteen values.
+vf with_bias(vf x, const float* bias, int n) {
+  if (bias == nullptr) return x;
+  return add(x, n == kRows ? load(bias) : load_part(bias, n));
+}
+
+void put(float* to, vf x, int n) {
+  if (n == kRows) {
+    store(to, x);
+  } else {
+    store_part(to, x, n);
+  }
+}
+
+int rows_of_group(const PackedMatrix& w, std::int64_t g) {
+  return static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
+}
+
+// One pass over (expert, group of 16 outputs). `kernel` handles one tile.
+template <class F>
+void for_each_group(const Grouping& g, std::int64_t n_group, ThreadPool& pool, const F& f) {
+  const std::int64_t n = static_cast<std::int64_t>(g.runs.size()) * n_group;
+  const std::int64_t grain = std::max<std::int64_t>(1, n / (pool.size() * 32));
+  pool.loop(n, grain, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t item = first; item < last; ++item)
+      f(g.runs[static_cast<std::size_t>(item / n_group)], item % n_group);
+  });
+}
+
+std::vector<u8> make_tiles(const PackedMatrix& w,
+                           const Grouping& g,
+                           const RowSource& from,
+                           std::int64_t tile_size,
+                           ThreadPool& pool) {
+  std::vector<u8> tiles(g.tiles.size() * static_cast<std::size_t>(tile_size));
+  pool.loop(static_cast<std::int64_t>(g.tiles.size()),
+            1,
+            [&](std::int64_t first, std::int64_t last, int) {
+              for (std::int64_t i = first; i < last; ++i) {
+                const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
+                make_tile(w, from, tile.first, tile.n_row, tiles.data() + i * tile_size);
+              }
+            });
+  return tiles;
+}
+
+}  // namespace
+
+void experts(const ExpertsParams& p, ThreadPool& pool) {
+  const PackedMatrix &gate = *p.gate, &up = *p.up, &down = *p.down;
+  const std::int64_t n_ff = gate.n_out(), n_embd = down.n_out();
+  const Grouping g = group_by_expert(p);
+  const auto n_pair = static_cast<std::size_t>(p.n_tok * p.n_used);
+
+  const std::int64_t in_size = std::max(tile_bytes(gate, kTile), tile_bytes(up, kTile));
+  const RowSource rows{p.x, gate.n_in(), gate.n_in(), g.row_of_pair.data()};
+  const std::vector<u8> input = make_tiles(gate, g, rows, in_size, pool);
+  std::vector<float> hidden(n_pair * static_cast<std::size_t>(n_ff));
+  const TileKernel gate_kernel = tile_kernel(gate.info().type);
+  const TileKernel up_kernel = tile_kernel(up.info().type);
+  for_each_group(g, gate.n_group(), pool, [&](const Run& run, std::int64_t group) {
+    alignas(64) float gates[kTile * kRows], ups[kTile * kRows];
+    const int n = rows_of_group(gate, group);
+    const std::int64_t at = run.expert * n_ff + group * kRows;
+    const float* bias_gate = p.bias_gate == nullptr ? nullptr : p.bias_gate + at;
+    const float* bias_up = p.bias_up == nullptr ? nullptr : p.bias_up + at;
+    for (std::int64_t i = run.first; i < run.last; ++i) {
+      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
+      const TileInput in{input.data() + i * in_size, tile.n_row};
+      gate_kernel(gate.group(run.expert, group), gate.n_unit(), in, gates, kRows);
+      up_kernel(up.group(run.expert, group), up.n_unit(), in, ups, kRows);
+      for (int t = 0; t < tile.n_row; ++t) {
+        const vf a = with_bias(load(gates + t * kRows), bias_gate, n);
+        const vf b = with_bias(load(ups + t * kRows), bias_up, n);
+        put(hidden.data() + (tile.first + t) * n_ff + group * kRows,
+            activate(a, b, p.limit, p.alpha),
+            n);
+      }
+    }
+  });
+
+  const std::int64_t hidden_size = tile_bytes(down, kTile);
+  const RowSource pairs{hidden.data(), n_ff, n_ff, nullptr};
+  const std::vector<u8> middle = make_tiles(down, g, pairs, hidden_size, pool);
+  std::vector<float> output(n_pair * static_cast<std::size_t>(n_embd));
+  const TileKernel down_kernel = tile_kernel(down.info().type);
+  for_each_group(g, down.n_group(), pool, [&](const Run& run, std::int64_t group) {
+    alignas(64) float out[kTile * kRows];
+    const int n = rows_of_group(down, group);
+    const float* bias =
+        p.bias_down == nullptr ? nullptr : p.bias_down + run.expert * n_embd + group * kRows;
+    for (std::int64_t i = run.first; i < run.last; ++i) {
+      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
+      const TileInput in{middle.data() + i * hidden_size, tile.n_row};
+      down_kernel(down.group(run.expert, group), down.n_unit(), in, out, kRows);
+      for (int t = 0; t < tile.n_row; ++t)
+        put(output.data() + (tile.first + t) * n_embd + group * kRows,
+            with_bias(load(out + t * kRows), bias, n),
+            n);
+    }
+  });
+
+  pool.loop(p.n_tok, 16, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t row = first; row < last; ++row) {
+      float* y = p.y + row * n_embd;
+      std::fill_n(y, n_embd, 0.0f);
+      for (std::int64_t use = row * p.n_used; use < (row + 1) * p.n_used; ++use) {
+        const float weight = p.weights[use];
+        const std::int64_t pair = g.pair_of_use[static_cast<std::size_t>(use)];
+        const float* from = output.data() + pair * n_embd;
+        for (std::int64_t k = 0; k < n_embd; ++k) y[k] = y[k] + weight * from[k];
+      }
+    }
+  });
+}
+
+}  // namespace junto::JUNTO_ISA

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace junto {
+
+// A call without allocation: a pointer to any callable, valid while the callable lives.
+class Body {
+ public:
+  template <class F>
+  explicit Body(const F& f)
+      : object_(&f), call_([](const void* o, std::int64_t first, std::int64_t last, int thread) {
+          (*static_cast<const F*>(o))(first, last, thread);
+        }) {}
+  void operator()(std::int64_t first, std::int64_t last, int thread) const {
+    call_(object_, first, last, thread);
+  }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, std::int64_t, std::int64_t, int);
+};
+
+// Threads that share loops. Between `wake` and `rest` the workers spin, so that a loop costs less
+// than a microsecond to share; otherwise they sleep. The caller works too and is thread 0.
+//
+// Which thread takes which piece changes from run to run; kernels give each piece its own outputs,
+// so results do not. One loop at a time; not for use by two callers at once.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+  void wake();
+  void rest();
+
+  // Calls body(first, last, thread) for pieces of at most `grain` that cover [0, n).
+  template <class F>
+  void loop(std::int64_t n, std::int64_t grain, const F& body) {
+    run(n, grain, Body(body));
+  }
+
+ private:
+  void run(std::int64_t n, std::int64_t grain, Body body);
+  void work(int thread);
+  void share(int thread);
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable sleepers_;
+  bool hot_ = false;
+  std::atomic<bool> awake_{false};
+  std::atomic<bool> stop_{false};
+
+  // The loop in progress. `round_` is raised to start it, `done_` counts workers that left it.
+  std::atomic<std::uint64_t> round_{0};
+  std::atomic<int> done_{0};
+  std::atomic<std::int64_t> next_{0};
+  std::int64_t n_ = 0, grain_ = 1;
+  const Body* body_ = nullptr;
+};
+
+// Flushes tiny floats to zero on this thread while it lives: they are slow, and levels differ.
+class FlushTiny {
+ public:
+  FlushTiny();
+  ~FlushTiny();
+  FlushTiny(const FlushTiny&) = delete;
+  FlushTiny& operator=(const FlushTiny&) = delete;
+
+ private:
+  unsigned int before_;
+};
+
+}  // namespace junto

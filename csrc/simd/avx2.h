@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// simd.h on AVX2 with FMA and F16C: two registers for each vector.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace junto::JUNTO_ISA {
+
+inline constexpr int kVectors = 8;  // whole vf that fit in registers
+
+// Rows of activations that a product kernel keeps in registers.
+inline constexpr int kRegisterRows = 4;
+
+struct vf {
+  __m256 a, b;
+};
+struct vi {
+  __m256i a, b;
+};
+struct vb {
+  __m256i a, b;
+};
+struct mask {
+  __m256 a, b;
+};
+
+inline constexpr int kRegisters = 8;
+
+inline vf set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline vf load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, vf x) {
+  _mm256_storeu_ps(p, x.a);
+  _mm256_storeu_ps(p + 8, x.b);
+}
+inline vf add(vf x, vf y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+inline vf sub(vf x, vf y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+inline vf mul(vf x, vf y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+inline vf div(vf x, vf y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+inline vf min(vf x, vf y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+inline vf max(vf x, vf y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+inline vf fma(vf x, vf y, vf z) {
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+inline vf fnma(vf x, vf y, vf z) {
+  return {_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)};
+}
+inline vf abs(vf x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+inline vf round(vf x) {
+  constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(x.a, mode), _mm256_round_ps(x.b, mode)};
+}
+inline mask less(vf x, vf y) {
+  return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
+}
+inline bool any(mask m) { return _mm256_movemask_ps(_mm256_or_ps(m.a, m.b)) != 0; }
+inline vf zero_where(mask m, vf x) {
+  return {_mm256_andnot_ps(m.a, x.a), _mm256_andnot_ps(m.b, x.b)};
+}
+inline __m256 scale_by_power_of_two(__m256 x, __m256 n) {
+  // Two halves, so that exponents below the normal range do not wrap.
+  const __m256i e = _mm256_cvtps_epi32(n);
+  const __m256i half = _mm256_srai_epi32(e, 1);
+  const __m256i bias = _mm256_set1_epi32(127);
+  const __m256i one = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+  const __m256i two = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(e, half), bias), 23);
+  return _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(one)), _mm256_castsi256_ps(two));
+}
+inline vf scale_by_power_of_two(vf x, vf n) {
+  return {scale_by_power_of_two(x.a, n.a), scale_by_power_of_two(x.b, n.b)};
+}
+
+// Fixed order: lanes 8 apart, then 4, 2, 1.
+inline float reduce_add(vf x) {
+  const __m256 half = _mm256_add_ps(x.a, x.b);
+  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+inline float reduce_max(vf x) {
+  const __m256 half = _mm256_max_ps(x.a, x.b);
+  const __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+inline __m256 widen_f16(const std::uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline __m256 widen_bf16(const std::uint16_t* p) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+inline vf load_f16(const std::uint16_t* p) { return {widen_f16(p), widen_f16(p + 8)}; }
+inline vf load_bf16(const std::uint16_t* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
+inline void store_f16(std::uint16_t* p, vf x) {
+  constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, mode));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.b, mode));
+}
+
+inline vi set1_i32(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline vi load_u8_i32(const std::uint8_t* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+inline vi load_i8_i32(const std::int8_t* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+inline vi add_i32(vi x, vi y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+inline vi max_i32(vi x, vi y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+inline vf to_float(vi x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+inline vf bits_to_float(vi x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
+inline vi shift_left(vi x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
+
+inline vb load_bytes(const std::uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+inline vb shifted_and(vb x, int n, std::uint8_t m) {
+  const __m256i keep = _mm256_set1_epi8(static_cast<char>(m));
+  return {_mm256_and_si256(_mm256_srli_epi16(x.a, n), keep),
+          _mm256_and_si256(_mm256_srli_epi16(x.b, n), keep)};
+}
+inline vb low_nibbles(vb x) { return shifted_and(x, 0, 15); }
+inline vb high_nibbles(vb x) { return shifted_and(x, 4, 15); }
+inline vb or_shifted(vb x, vb y, int n) {
+  return {_mm256_or_si256(x.a, _mm256_slli_epi16(y.a, n)),
+          _mm256_or_si256(x.b, _mm256_slli_epi16(y.b, n))};
+}
+
+struct lut16 {
+  __m256i v;
+};
+inline lut16 load_lut(const std::uint8_t* table) {
+  return {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)))};
+}
+inline vb look_up(lut16 table, vb codes) {
+  return {_mm256_shuffle_epi8(table.v, codes.a), _mm256_shuffle_epi8(table.v, codes.b)};
+}
+
+// Without VNNI: products of 8-bit pairs are summed in 16 bits and saturate above 32,767. Codes of
+// up to 128 are safe (128 * 127 * 2 = 32,512); wider ones take dot4_wide.
+inline __m256i dot4(__m256i acc, __m256i w, __m256i a) {
+  const __m256i pairs = _mm256_maddubs_epi16(w, a);
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+inline vi dot4(vi acc, vb w, const std::int8_t* a) {
+  std::int32_t four;
+  __builtin_memcpy(&four, a, 4);
+  const __m256i v = _mm256_set1_epi32(four);
+  return {dot4(acc.a, w.a, v), dot4(acc.b, w.b, v)};
+}
+
+// The same for codes that use all 8 bits, stored plus 128: back to signed, and the sign goes over
+// to the activation, so that nothing saturates and no offset is left.
+inline constexpr int kWideOffset = 0;
+inline __m256i dot4_wide(__m256i acc, __m256i w, __m256i a) {
+  const __m256i signed_w = _mm256_xor_si256(w, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return dot4(acc, _mm256_abs_epi8(signed_w), _mm256_sign_epi8(a, signed_w));
+}
+inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) {
+  std::int32_t four;
+  __builtin_memcpy(&four, a, 4);
+  const __m256i v = _mm256_set1_epi32(four);
+  return {dot4_wide(acc.a, w.a, v), dot4_wide(acc.b, w.b, v)};
+}
+
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace junto::JUNTO_ISA

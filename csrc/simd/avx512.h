@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// simd.h on AVX-512 with BW and VNNI: one register for each vector.
+#pragma once
+
+// GCC before 14 takes the undefined operand of masked intrinsics for a mistake (its bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstddef>
+#include <cstdint>
+
+namespace junto::JUNTO_ISA {
+
+inline constexpr int kVectors = 32;  // whole vf that fit in registers
+
+// Rows of activations that a product kernel keeps in registers.
+inline constexpr int kRegisterRows = 16;
+
+struct vf {
+  __m512 v;
+};
+struct vi {
+  __m512i v;
+};
+struct vb {
+  __m512i v;
+};
+using mask = __mmask16;
+
+inline constexpr int kRegisters = 32;  // vf that fit the registers
+
+inline vf set1(float x) { return {_mm512_set1_ps(x)}; }
+inline vf load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store(float* p, vf x) { _mm512_storeu_ps(p, x.v); }
+inline vf add(vf a, vf b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline vf sub(vf a, vf b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline vf mul(vf a, vf b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline vf div(vf a, vf b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline vf min(vf a, vf b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline vf max(vf a, vf b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline vf fma(vf a, vf b, vf c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }    // a * b + c
+inline vf fnma(vf a, vf b, vf c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }  // c - a * b
+inline vf abs(vf a) { return {_mm512_abs_ps(a.v)}; }
+inline vf round(vf a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline mask less(vf a, vf b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+inline bool any(mask m) { return m != 0; }
+inline vf zero_where(mask m, vf a) { return {_mm512_maskz_mov_ps(static_cast<mask>(~m), a.v)}; }
+inline vf scale_by_power_of_two(vf a, vf n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
+// Fixed order: lanes 8 apart, then 4, 2, 1.
+inline float reduce_add(vf a) {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+inline float reduce_max(vf a) { return _mm512_reduce_max_ps(a.v); }
+
+// 16 float16 or bfloat16 values.
+inline vf load_f16(const std::uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+inline vf load_bf16(const std::uint16_t* p) {
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+inline void store_f16(std::uint16_t* p, vf x) {
+  const __m256i half = _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
+}
+
+inline vi set1_i32(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+inline vi load_u8_i32(const std::uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline vi load_i8_i32(const std::int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline vi add_i32(vi a, vi b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline vi max_i32(vi a, vi b) { return {_mm512_max_epi32(a.v, b.v)}; }
+inline vf to_float(vi a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline vf bits_to_float(vi a) { return {_mm512_castsi512_ps(a.v)}; }
+inline vi shift_left(vi a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned int>(n))}; }
+
+inline vb load_bytes(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+inline vb low_nibbles(vb a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
+inline vb high_nibbles(vb a) {
+  return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
+}
+// (a >> n) & m, byte by byte; n is 0 to 7 and m keeps only bits that stay in their byte.
+inline vb shifted_and(vb a, int n, std::uint8_t m) {
+  return {_mm512_and_si512(_mm512_srli_epi16(a.v, static_cast<unsigned int>(n)),
+                           _mm512_set1_epi8(static_cast<char>(m)))};
+}
+inline vb or_shifted(vb a, vb b, int n) {  // a | (b << n), no byte overflows
+  return {_mm512_or_si512(a.v, _mm512_slli_epi16(b.v, static_cast<unsigned int>(n)))};
+}
+
+struct lut16 {
+  __m512i v;
+};
+inline lut16 load_lut(const std::uint8_t* table) {
+  return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)))};
+}
+inline vb look_up(lut16 table, vb codes) { return {_mm512_shuffle_epi8(table.v, codes.v)}; }
+
+// acc + sum over the 4 bytes of each lane of w (unsigned) * a (signed); a points to 4 bytes.
+inline vi dot4(vi acc, vb w, const std::int8_t* a) {
+  std::int32_t four;
+  __builtin_memcpy(&four, a, 4);
+  return {_mm512_dpbusd_epi32(acc.v, w.v, _mm512_set1_epi32(four))};
+}
+
+// The same for codes that use all 8 bits, stored plus 128: without the offset where the machine
+// multiplies signed bytes, with it (to be taken off by kWideOffset) where it does not.
+inline constexpr int kWideOffset = 128;
+inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) { return dot4(acc, w, a); }
+
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace junto::JUNTO_ISA

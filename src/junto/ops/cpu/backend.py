@@ -1,0 +1,230 @@
+"""The CPU backend as one object: it holds the threads and the level, and calls the kernels."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+
+from junto import _kernels
+from junto.errors import RequestError
+from junto.formats.tensor import Tensor
+from junto.ops.contract import (
+    Angles,
+    Rotation,
+    Routing,
+    Sampling,
+    SwiGLU,
+    Weight,
+    check_token_ids,
+)
+from junto.ops.cpu.processors import clamped, usable_processors
+from junto.ops.cpu.spans import attention_spans, delta_spans
+from junto.ops.cpu.weights import pack, packed
+from junto.ops.reference import experts
+from junto.ops.views import F32, I32, DeltaView, KVView
+
+
+class Cpu:
+    """All ops of `junto.ops.contract.Ops` on C++ kernels.
+
+    n_threads   threads that share a kernel's work, the caller included
+    level       instruction set, one of `_kernels.levels()`; None: `JUNTO_ISA`, or the best
+    """
+
+    name = "cpu"
+
+    def __init__(self, n_threads: int | None = None, level: str | None = None) -> None:
+        self.level = choose_level(level or os.environ.get("JUNTO_ISA"))
+        if n_threads is not None and n_threads < 1:
+            raise RequestError(f"n_threads is {n_threads}, expected at least 1")
+        usable = usable_processors()
+        self.notes = clamped(n_threads, usable)
+        self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Keep the workers spinning, so that a kernel costs less than a microsecond to share."""
+        self._pool.wake()
+        try:
+            yield
+        finally:
+            self._pool.rest()
+
+    def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
+        """Pack a matrix or a stack of experts."""
+        return pack(tensor, self._pool)
+
+    def embed(self, table: Weight, token_ids: I32) -> F32:
+        """Rows of the table, decoded from the file's own bytes."""
+        check_token_ids(token_ids, table.shape[0])
+        tensor = packed(table).tensor
+        assert tensor is not None, "an embedding is one matrix"
+        return tensor[token_ids.astype(np.int64)].float32()
+
+    def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:
+        """x @ weight.T + bias."""
+        x = np.ascontiguousarray(x)
+        y = np.empty((len(x), weight.shape[0]), np.float32)
+        _kernels.linear(self.level, self._pool, packed(weight).matrix, x, bias, y)
+        return y
+
+    def rms_norm(self, x: F32, weight: F32, eps: float) -> F32:
+        """x / sqrt(mean(x^2) + eps) * weight."""
+        y = np.empty(x.shape, np.float32)
+        _kernels.rms_norm(self.level, self._pool, x, weight, eps, y)
+        return y
+
+    def gated_rms_norm(self, x: F32, weight: F32, gate: F32, eps: float) -> F32:
+        """rms_norm(x) * silu(gate)."""
+        y = np.empty(x.shape, np.float32)
+        _kernels.gated_rms_norm(self.level, self._pool, x, weight, gate, eps, y)
+        return y
+
+    def sigmoid_gate(self, x: F32, gate: F32) -> F32:
+        """X * sigmoid(gate)."""
+        y = np.empty(x.shape, np.float32)
+        _kernels.sigmoid_gate(self.level, self._pool, x, gate, y)
+        return y
+
+    def swiglu(self, gate: F32, up: F32, form: SwiGLU) -> F32:
+        """Gate and up become one."""
+        y = np.empty(gate.shape, np.float32)
+        limit = form.limit or 0.0
+        _kernels.swiglu(self.level, self._pool, gate, up, limit, form.alpha, y)
+        return y
+
+    def angles(self, positions: I32, rotation: Rotation) -> Angles:
+        """Cosines and sines, worked out in float64."""
+        shape = (len(positions), len(rotation.inv_freq))
+        cos, sin = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        _kernels.rope_table(positions, rotation.inv_freq, rotation.scale, cos, sin)
+        return Angles(cos, sin, rotation.pairs)
+
+    def rope(self, x: F32, angles: Angles) -> F32:
+        """Turn the first dimensions of each head."""
+        y = np.empty(x.shape, np.float32)
+        adjacent = angles.pairs == "adjacent"
+        _kernels.rope(self.level, self._pool, x, angles.cos, angles.sin, adjacent, y)
+        return y
+
+    def attention(
+        self,
+        q: F32,
+        k: F32,
+        v: F32,
+        view: KVView,
+        *,
+        scale: float,
+        window: int | None = None,
+        sinks: F32 | None = None,
+    ) -> F32:
+        """Store k and v in the cache, then attend causally."""
+        y = np.empty(q.shape, np.float32)
+        spans, blocks = attention_spans(view)
+        _kernels.attention(
+            self.level,
+            self._pool,
+            q,
+            k,
+            v,
+            view.k,
+            view.v,
+            spans,
+            blocks,
+            scale,
+            window,
+            sinks,
+            y,
+        )
+        return y
+
+    def short_conv(self, x: F32, weight: F32, view: DeltaView) -> F32:
+        """Causal depthwise convolution followed by SiLU."""
+        y = np.empty(x.shape, np.float32)
+        spans = delta_spans(view)
+        _kernels.short_conv(self.level, self._pool, x, weight, view.conv, spans, y)
+        return y
+
+    def gated_delta_rule(
+        self, q: F32, k: F32, v: F32, decay: F32, beta: F32, view: DeltaView
+    ) -> F32:
+        """Gated delta rule from the anchored state."""
+        y = np.empty(v.shape, np.float32)
+        _kernels.gated_delta_rule(
+            self.level,
+            self._pool,
+            q,
+            k,
+            v,
+            decay,
+            beta,
+            view.state,
+            view.k,
+            view.u,
+            view.decay,
+            delta_spans(view),
+            y,
+        )
+        return y
+
+    def delta_gates(self, alpha: F32, beta: F32, ssm_a: F32, ssm_dt: F32) -> tuple[F32, F32]:
+        """Log-decay and sigmoid(beta)."""
+        decay, opened = np.empty(alpha.shape, np.float32), np.empty(beta.shape, np.float32)
+        _kernels.delta_gates(self.level, self._pool, alpha, beta, ssm_a, ssm_dt, decay, opened)
+        return decay, opened
+
+    def route(
+        self, logits: F32, n_used: int, *, softmax: Literal["all", "chosen"], scale: float = 1.0
+    ) -> Routing:
+        """Choose experts; a row of a few hundred numbers needs no kernel."""
+        return experts.route(logits, n_used, softmax=softmax, scale=scale)
+
+    def experts(
+        self,
+        x: F32,
+        routing: Routing,
+        gate: Weight,
+        up: Weight,
+        down: Weight,
+        form: SwiGLU,
+        biases: tuple[F32, F32, F32] | None = None,
+    ) -> F32:
+        """Weighted sum of the routed experts."""
+        x = np.ascontiguousarray(x)
+        y = np.empty(x.shape, np.float32)
+        bias_gate, bias_up, bias_down = biases or (None, None, None)
+        _kernels.experts(
+            self.level,
+            self._pool,
+            x,
+            routing.expert_ids,
+            routing.weights,
+            packed(gate).matrix,
+            packed(up).matrix,
+            packed(down).matrix,
+            form.limit or 0.0,
+            form.alpha,
+            bias_gate,
+            bias_up,
+            bias_down,
+            y,
+        )
+        return y
+
+    def sample(self, logits: F32, how: Sequence[Sampling], uniform: Sequence[float]) -> list[int]:
+        """One token for each row."""
+        rows = zip(how, uniform, strict=True)
+        settings = [(s.temperature, s.top_k, s.top_p, s.min_p, u) for s, u in rows]
+        return _kernels.sample(self.level, self._pool, logits, np.array(settings, np.float64))
+
+
+def choose_level(wanted: str | None) -> str:
+    """The level asked for, or the best; RequestError if it does not run here."""
+    levels = _kernels.levels()
+    if wanted is None:
+        return levels[0]
+    if wanted not in levels:
+        raise RequestError(f"JUNTO_ISA is {wanted!r}; this machine runs: {', '.join(levels)}")
+    return wanted

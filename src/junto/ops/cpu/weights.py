@@ -1,0 +1,58 @@
+"""Weights of the CPU backend: packed once, in the form that decode and prefill share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from junto._kernels import PackedMatrix, ThreadPool
+from junto.errors import ModelError
+from junto.formats.tensor import Tensor
+from junto.ops.contract import Weight
+
+PACKED_TYPES = frozenset(["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4"])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What hides behind `Weight.handle`: the packed matrix, and the tensor it came from.
+
+    The tensor serves single rows (an embedding); it is None for experts.
+    """
+
+    matrix: PackedMatrix
+    tensor: Tensor | None
+
+
+def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool) -> Weight:
+    """Pack a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert.
+
+    ModelError if the type has no kernel.
+    """
+    experts = _experts(tensor)
+    first = experts[0]
+    if first.type.name not in PACKED_TYPES:
+        raise ModelError(
+            f"{first.source}: tensor {first.name!r} is {first.type.name}, which backend 'cpu' "
+            f"cannot use yet (it takes {', '.join(sorted(PACKED_TYPES))}); try backend 'reference'"
+        )
+    n_out, n_in = first.shape
+    matrix = PackedMatrix(first.type.name, len(experts), n_out, n_in)
+    for i, expert in enumerate(experts):
+        matrix.fill(i, np.asarray(expert.data), pool)
+    single = isinstance(tensor, Tensor) and len(tensor.shape) == 2
+    shape = (n_out, n_in) if single else (len(experts), n_out, n_in)
+    return Weight(first.name, shape, Packed(matrix, tensor if isinstance(tensor, Tensor) else None))
+
+
+def _experts(tensor: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    if not isinstance(tensor, Tensor):
+        return list(tensor)
+    return [tensor] if len(tensor.shape) == 2 else [tensor[e] for e in range(len(tensor))]
+
+
+def packed(weight: Weight) -> Packed:
+    """What the CPU backend put behind a weight's handle."""
+    if not isinstance(weight.handle, Packed):
+        raise TypeError(f"weight {weight.name!r} was made by another backend")
+    return weight.handle

@@ -1,0 +1,1 @@
+"""Each C++ kernel against its NumPy reference."""

@@ -1,0 +1,120 @@
+"""experts on packed weights: against the same sums in float64, and the same bits in any company."""
+
+import numpy as np
+import pytest
+
+from junto import _kernels
+from junto.ops.contract import Routing, SwiGLU
+from junto.ops.reference.elementwise import swiglu
+from junto.ops.views import F32
+from tests.kernels.packing import activations, pack, stored_rows, values_of
+from tests.tiny.random_weights import affine, tokens
+
+LEVELS = _kernels.levels()
+N_EXPERT, N_USED = 7, 3
+CLAMPED = SwiGLU(limit=1.5, alpha=1.702)
+
+
+class Layer:
+    """Random experts of one type, packed and in float64."""
+
+    def __init__(self, type_name: str, n_embd: int, n_ff: int, *, biased: bool) -> None:
+        self.type_name, self.n_embd = type_name, n_embd
+        pool = _kernels.ThreadPool(1)
+        shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
+        self.packed: dict[str, _kernels.PackedMatrix] = {}
+        self.values: dict[str, list[np.ndarray]] = {}
+        self.biases: dict[str, F32 | None] = {}
+        for name, (n_out, n_in) in shapes.items():
+            rows = [stored_rows(f"{name}{e}", type_name, n_out, n_in) for e in range(N_EXPERT)]
+            self.packed[name] = pack(type_name, rows, n_in, pool)
+            self.values[name] = [values_of(type_name, r) for r in rows]
+            bias = affine(f"bias {name}", (N_EXPERT, n_out), 0.0, 1.0)
+            self.biases[name] = bias if biased else None
+
+    def run(self, level: str, x: F32, routing: Routing, form: SwiGLU, n_threads: int = 2) -> F32:
+        y = np.full_like(x, np.nan)
+        _kernels.experts(
+            level,
+            _kernels.ThreadPool(n_threads),
+            x,
+            routing.expert_ids,
+            routing.weights,
+            self.packed["gate"],
+            self.packed["up"],
+            self.packed["down"],
+            form.limit or 0.0,
+            form.alpha,
+            self.biases["gate"],
+            self.biases["up"],
+            self.biases["down"],
+            y,
+        )
+        return y
+
+    def expected(self, x: F32, routing: Routing, form: SwiGLU) -> np.ndarray:
+        """Row by row and expert by expert in float64; activations rounded as the kernels do."""
+        y = np.zeros(x.shape)
+        a = activations(self.type_name, x)
+        for row in range(len(x)):
+            for e, weight in zip(routing.expert_ids[row], routing.weights[row], strict=True):
+                gate, up = (self._product(name, e, a[row]) for name in ("gate", "up"))
+                hidden = swiglu(gate.astype(np.float32), up.astype(np.float32), form)
+                y[row] += weight * self._product(
+                    "down", e, activations(self.type_name, hidden[None])[0]
+                )
+        return y
+
+    def _product(self, name: str, expert: int, a: np.ndarray) -> np.ndarray:
+        bias = self.biases[name]
+        y = self.values[name][expert] @ a
+        return np.asarray(y if bias is None else y + bias[expert])
+
+
+def routing_of(n_tok: int) -> Routing:
+    """Distinct random experts for each row; expert 2 receives none."""
+    usable = np.delete(np.arange(N_EXPERT), 2)
+    ids = np.stack(
+        [
+            np.sort(np.random.default_rng(int(seed)).permutation(usable)[:N_USED])
+            for seed in tokens("routing", n_tok, 10_000)
+        ]
+    )
+    return Routing(ids.astype(np.int64), affine("weights", (n_tok, N_USED), 0.5, 0.4))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("type_name", "n_embd", "n_ff"),
+    [("MXFP4", 96, 64), ("Q8_0", 64, 160), ("Q4_K", 256, 512), ("F32", 33, 18)],
+)
+@pytest.mark.parametrize(("form", "biased"), [(SwiGLU(), False), (CLAMPED, True)])
+def test_experts_equal_float64(
+    level: str, type_name: str, n_embd: int, n_ff: int, form: SwiGLU, biased: bool
+) -> None:
+    """A hidden value at a rounding border may take the other int8 code: 1 % of its block."""
+    layer = Layer(type_name, n_embd, n_ff, biased=biased)
+    for n_tok in (1, 2, 50):
+        x, routing = affine("x", (n_tok, n_embd), 0.0, 1.0), routing_of(n_tok)
+        expected = layer.expected(x, routing, form)
+        error = np.abs(layer.run(level, x, routing, form) - expected).max()
+        tolerance = 1e-5 if type_name == "F32" else 1e-3
+        assert error <= tolerance * np.abs(expected).max(), (n_tok, error)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_row_has_the_same_bits_alone_and_among_many(level: str) -> None:
+    layer = Layer("MXFP4", 96, 64, biased=True)
+    x, routing = affine("x", (90, 96), 0.0, 1.0), routing_of(90)
+    together = layer.run(level, x, routing, CLAMPED)
+    for start, end in ((0, 1), (5, 9), (40, 90), (89, 90)):
+        part = Routing(routing.expert_ids[start:end], routing.weights[start:end])
+        alone = layer.run(level, x[start:end], part, CLAMPED, n_threads=1)
+        np.testing.assert_array_equal(alone, together[start:end])
+
+
+def test_expert_ids_out_of_range_are_refused() -> None:
+    layer = Layer("F32", 33, 18, biased=False)
+    bad = Routing(np.full((1, 1), N_EXPERT, np.int64), np.ones((1, 1), np.float32))
+    with pytest.raises(ValueError, match="experts: id 7 of 7 experts"):
+        layer.run("portable", np.zeros((1, 33), np.float32), bad, SwiGLU())
