@@ -22,6 +22,7 @@ import junto
 from junto.ops.views import F32
 from tests.models import smollm2_run
 from tests.models.real_layer_run import layer_error
+from tests.models.test_cpu_backend import LEVELS, load, mean_kl
 from tests.models.test_goldens import load_as_llama_cpp
 from tests.tiny import goldens
 from tests.tiny import smollm2 as smollm2_data
@@ -121,6 +122,24 @@ def real_layers() -> None:
     table(("layer of real size", "transformers"), rows)
 
 
+def cpu_backend(folder: Path) -> None:
+    """The cpu backend against the reference: float files, then quantised ones."""
+    rows = []
+    for name in ("qwen35moe_ratio2", "qwen35moe_ratio4", "gpt_oss_window32", "llama_untied"):
+        path, ids = TINY[name].write_gguf(folder / f"{name}.cpu.gguf"), TINY[name].tokens(200)
+        expected = junto.load(path).logits(ids)
+        levels = (_apart(expected, load(path, level).logits(ids)) for level in LEVELS)
+        rows.append((f"`{name}`", *levels))
+    table(("float32 file, cpu against reference", *LEVELS), rows)
+    rows = []
+    for name, mix in MIXES.items():
+        path, ids = mix.write_gguf(folder / f"{name}.cpu.gguf"), mix.model.tokens(200)
+        expected = junto.load(path).logits(ids)
+        kl = (mean_kl(expected, load(path, level).logits(ids)) for level in LEVELS)
+        rows.append((f"`{name}`", *(f"{value:.1e}" for value in kl)))
+    table(("quantised file, mean KL of cpu from reference", *LEVELS), rows)
+
+
 def smollm2() -> None:
     """Real weights against llama.cpp."""
     model = junto.load(smollm2_data.model_path())
@@ -128,9 +147,16 @@ def smollm2() -> None:
     print(f"Greedy tokens that differ from llama.cpp's, of 5 x 200: {len(differences)}\n")
     for d in differences:
         print(f"- {d.prompt[:40]!r}, step {d.step}: its two best logits are {d.gap} apart")
-    ours = smollm2_run.perplexity(smollm2_run.chunk_losses(model, smollm2_run.wikitext_ids(model)))
+    ids = smollm2_run.wikitext_ids(model)
+    ours = smollm2_run.perplexity(smollm2_run.chunk_losses(model, ids))
     theirs = smollm2_data.golden()["wikitext"]["perplexity"]
-    rows = [("junto, the Q4_1 file", f"{ours:.4f}", "")]
+    rows = [("junto reference, the Q4_1 file", f"{ours:.4f}", "")]
+    for kv in ("f32", "f16"):
+        fast = junto.load(smollm2_data.model_path(), backend="cpu", kv=kv)
+        value = smollm2_run.perplexity(smollm2_run.chunk_losses(fast, ids))
+        rows.append(
+            (f"junto cpu, kv {kv}, the Q4_1 file", f"{value:.4f}", f"{value / ours - 1:+.3%}")
+        )
     for what, label in (("float32_twin", "its float32 twin"), ("q4_1_file", "the file itself")):
         rows.append(
             (f"llama.cpp, {label}", f"{theirs[what]:.4f}", f"{theirs[what] / ours - 1:+.3%}")
@@ -147,6 +173,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tiny_models(Path(folder))
         truths(Path(folder))
+        cpu_backend(Path(folder))
     if not quick:
         real_layers()
         smollm2()

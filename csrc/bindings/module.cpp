@@ -45,5 +45,6 @@ NB_MODULE(_kernels, m) {
   junto::bind_delta_rule(m);
   junto::bind_elementwise(m);
   junto::bind_matmul(m);
+  junto::bind_route(m);
   junto::bind_sampling(m);
 }

@@ -108,21 +108,19 @@ void for_each_group(const Grouping& g, std::int64_t n_group, ThreadPool& pool, c
   });
 }
 
-std::vector<u8> make_tiles(const PackedMatrix& w,
-                           const Grouping& g,
-                           const RowSource& from,
-                           std::int64_t tile_size,
-                           ThreadPool& pool) {
-  std::vector<u8> tiles(g.tiles.size() * static_cast<std::size_t>(tile_size));
-  pool.loop(static_cast<std::int64_t>(g.tiles.size()),
-            1,
-            [&](std::int64_t first, std::int64_t last, int) {
-              for (std::int64_t i = first; i < last; ++i) {
-                const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-                make_tile(w, from, tile.first, tile.n_row, tiles.data() + i * tile_size);
-              }
-            });
-  return tiles;
+void make_tiles(const PackedMatrix& w,
+                const Grouping& g,
+                const RowSource& from,
+                std::int64_t tile_size,
+                u8* tiles,
+                ThreadPool& pool) {
+  const auto n = static_cast<std::int64_t>(g.tiles.size());
+  pool.loop(n, 1, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
+      make_tile(w, from, tile.first, tile.n_row, tiles + i * tile_size);
+    }
+  });
 }
 
 }  // namespace
@@ -131,12 +129,14 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
   const PackedMatrix &gate = *p.gate, &up = *p.up, &down = *p.down;
   const std::int64_t n_ff = gate.n_out(), n_embd = down.n_out();
   const Grouping g = group_by_expert(p);
-  const auto n_pair = static_cast<std::size_t>(p.n_tok * p.n_used);
+  const std::int64_t n_pair = p.n_tok * p.n_used;
+  const auto n_tiles = static_cast<std::int64_t>(g.tiles.size());
 
   const std::int64_t in_size = std::max(tile_bytes(gate, kTile), tile_bytes(up, kTile));
   const RowSource rows{p.x, gate.n_in(), gate.n_in(), g.row_of_pair.data()};
-  const std::vector<u8> input = make_tiles(gate, g, rows, in_size, pool);
-  std::vector<float> hidden(n_pair * static_cast<std::size_t>(n_ff));
+  u8* const input = pool.buffer<u8>(0, n_tiles * in_size);
+  make_tiles(gate, g, rows, in_size, input, pool);
+  float* const hidden = pool.buffer<float>(1, n_pair * n_ff);
   const TileKernel gate_kernel = tile_kernel(gate.info().type);
   const TileKernel up_kernel = tile_kernel(up.info().type);
   for_each_group(g, gate.n_group(), pool, [&](const Run& run, std::int64_t group) {
@@ -147,23 +147,22 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
     const float* bias_up = p.bias_up == nullptr ? nullptr : p.bias_up + at;
     for (std::int64_t i = run.first; i < run.last; ++i) {
       const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      const TileInput in{input.data() + i * in_size, tile.n_row};
+      const TileInput in{input + i * in_size, tile.n_row};
       gate_kernel(gate.group(run.expert, group), gate.n_unit(), in, gates, kRows);
       up_kernel(up.group(run.expert, group), up.n_unit(), in, ups, kRows);
       for (int t = 0; t < tile.n_row; ++t) {
         const vf a = with_bias(load(gates + t * kRows), bias_gate, n);
         const vf b = with_bias(load(ups + t * kRows), bias_up, n);
-        put(hidden.data() + (tile.first + t) * n_ff + group * kRows,
-            activate(a, b, p.limit, p.alpha),
-            n);
+        put(hidden + (tile.first + t) * n_ff + group * kRows, activate(a, b, p.limit, p.alpha), n);
       }
     }
   });
 
   const std::int64_t hidden_size = tile_bytes(down, kTile);
-  const RowSource pairs{hidden.data(), n_ff, n_ff, nullptr};
-  const std::vector<u8> middle = make_tiles(down, g, pairs, hidden_size, pool);
-  std::vector<float> output(n_pair * static_cast<std::size_t>(n_embd));
+  const RowSource pairs{hidden, n_ff, n_ff, nullptr};
+  u8* const middle = pool.buffer<u8>(2, n_tiles * hidden_size);
+  make_tiles(down, g, pairs, hidden_size, middle, pool);
+  float* const output = pool.buffer<float>(3, n_pair * n_embd);
   const TileKernel down_kernel = tile_kernel(down.info().type);
   for_each_group(g, down.n_group(), pool, [&](const Run& run, std::int64_t group) {
     alignas(64) float out[kTile * kRows];
@@ -172,10 +171,10 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
         p.bias_down == nullptr ? nullptr : p.bias_down + run.expert * n_embd + group * kRows;
     for (std::int64_t i = run.first; i < run.last; ++i) {
       const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      const TileInput in{middle.data() + i * hidden_size, tile.n_row};
+      const TileInput in{middle + i * hidden_size, tile.n_row};
       down_kernel(down.group(run.expert, group), down.n_unit(), in, out, kRows);
       for (int t = 0; t < tile.n_row; ++t)
-        put(output.data() + (tile.first + t) * n_embd + group * kRows,
+        put(output + (tile.first + t) * n_embd + group * kRows,
             with_bias(load(out + t * kRows), bias, n),
             n);
     }
@@ -188,7 +187,7 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
       for (std::int64_t use = row * p.n_used; use < (row + 1) * p.n_used; ++use) {
         const float weight = p.weights[use];
         const std::int64_t pair = g.pair_of_use[static_cast<std::size_t>(use)];
-        const float* from = output.data() + pair * n_embd;
+        const float* from = output + pair * n_embd;
         for (std::int64_t k = 0; k < n_embd; ++k) y[k] = y[k] + weight * from[k];
       }
     }

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "kernels/codecs.h"
 
@@ -220,10 +219,10 @@ void linear(const LinearParams& p, ThreadPool& pool) {
   const TileKernel kernel = tile_kernel(w.info().type);
   const RowSource from{p.x, p.x_stride, w.n_in(), nullptr};
   const std::int64_t tiles = n_tile(p.n_row), full = tile_bytes(w, kTile);
-  std::vector<u8> input(static_cast<std::size_t>(tiles * full));
+  u8* const input = pool.buffer<u8>(0, tiles * full);
   const auto make = [&](std::int64_t first, std::int64_t last, int) {
     for (std::int64_t i = first; i < last; ++i)
-      make_tile(w, from, i * kTile, tile_rows(p.n_row, i), input.data() + i * full);
+      make_tile(w, from, i * kTile, tile_rows(p.n_row, i), input + i * full);
   };
   if (tiles == 1) {
     make(0, 1, 0);
@@ -239,7 +238,7 @@ void linear(const LinearParams& p, ThreadPool& pool) {
       const std::int64_t band = item / groups, g = item % groups;
       const int n_out = static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
       for (std::int64_t i = band * kBand; i < std::min(tiles, (band + 1) * kBand); ++i) {
-        const TileInput in{input.data() + i * full, tile_rows(p.n_row, i)};
+        const TileInput in{input + i * full, tile_rows(p.n_row, i)};
         kernel(w.group(0, g), w.n_unit(), in, out, kRows);
         for (int t = 0; t < in.n_row; ++t) {
           float* y = p.y + (i * kTile + t) * w.n_out() + g * kRows;

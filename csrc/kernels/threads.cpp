@@ -7,6 +7,7 @@
 #include "kernels/threads.h"
 
 #include <algorithm>
+#include <new>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -68,6 +69,18 @@ void ThreadPool::rest() {
   const std::lock_guard<std::mutex> lock(mutex_);
   hot_ = false;
   awake_.store(false);
+}
+
+std::byte* ThreadPool::bytes(std::size_t number, std::size_t n) {
+  Buffer& buffer = buffers_.at(number);
+  if (n > buffer.size) {
+    const std::size_t size = (n + n / 4 + 63) / 64 * 64;
+    buffer.memory.reset();
+    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(64, size)));
+    buffer.size = buffer.memory ? size : 0;
+    if (!buffer.memory) throw std::bad_alloc();
+  }
+  return buffer.memory.get();
 }
 
 void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {

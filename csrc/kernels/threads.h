@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -43,6 +47,13 @@ class ThreadPool {
   void wake();
   void rest();
 
+  // Memory for one kernel call at a time, kept for the next: first writes of fresh memory cost more
+  // than the sums they hold. Buffers of different numbers are apart; contents do not last.
+  template <class T>
+  T* buffer(std::size_t number, std::int64_t n) {
+    return reinterpret_cast<T*>(bytes(number, static_cast<std::size_t>(n) * sizeof(T)));
+  }
+
   // Calls body(first, last, thread) for pieces of at most `grain` that cover [0, n).
   template <class F>
   void loop(std::int64_t n, std::int64_t grain, const F& body) {
@@ -50,10 +61,19 @@ class ThreadPool {
   }
 
  private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  struct Buffer {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t size = 0;
+  };
+  std::byte* bytes(std::size_t number, std::size_t n);
   void run(std::int64_t n, std::int64_t grain, Body body);
   void work(int thread);
   void share(int thread);
 
+  std::array<Buffer, 4> buffers_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable sleepers_;

@@ -22,7 +22,6 @@ from junto.ops.contract import (
 from junto.ops.cpu.processors import clamped, usable_processors
 from junto.ops.cpu.spans import attention_spans, delta_spans
 from junto.ops.cpu.weights import pack, packed
-from junto.ops.reference import experts
 from junto.ops.views import F32, I32, DeltaView, KVView
 
 
@@ -178,8 +177,11 @@ class Cpu:
     def route(
         self, logits: F32, n_used: int, *, softmax: Literal["all", "chosen"], scale: float = 1.0
     ) -> Routing:
-        """Choose experts; a row of a few hundred numbers needs no kernel."""
-        return experts.route(logits, n_used, softmax=softmax, scale=scale)
+        """Choose experts."""
+        shape = (len(logits), n_used)
+        ids, weights = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        _kernels.route(self._pool, logits, softmax == "all", scale, ids, weights)
+        return Routing(ids, weights)
 
     def experts(
         self,
