@@ -25,7 +25,15 @@ def test_greedy_text_equals_llama_cpp(model: junto.Model) -> None:
 
 def test_greedy_decoding_step_by_step_writes_the_same_text(model: junto.Model) -> None:
     """Five prompts of unequal length decode together, up to the first near tie."""
-    n_tok = 24
+    check_steps(model, 24)
+
+
+@pytest.mark.slow
+def test_greedy_decoding_writes_the_same_200_tokens(model: junto.Model) -> None:
+    check_steps(model, 200)
+
+
+def check_steps(model: junto.Model, n_tok: int) -> None:
     ours = run.greedy_by_steps(model, n_tok)
     for text, golden in zip(ours, smollm2.golden()["greedy"], strict=True):
         tie = next((i for i, gap in enumerate(golden["gaps"]) if gap < run.TIE), n_tok)

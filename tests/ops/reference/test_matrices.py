@@ -62,7 +62,7 @@ def test_linear_is_x_times_transposed_weight_plus_bias(n_in: int, n_tok: int) ->
 @pytest.mark.parametrize("budget", [0, 1 << 20])
 def test_linear_of_quantised_weight_equals_its_values_product(budget: int) -> None:
     tensor, values = q8_0(1, 7, 96)
-    x, ops = normal(2, 5, 96), Reference(float32_budget=budget)
+    x, ops = normal(2, 5, 96), Reference(decoded_budget=budget)
     exact = x.astype(np.float64) @ values.T.astype(np.float64)
     assert_near(ops.linear(x, ops.weight(tensor)), exact, ROUNDINGS)
 
@@ -76,7 +76,7 @@ def test_slabs_equal_the_whole(slab_bytes: int, monkeypatch: pytest.MonkeyPatch)
     expected = whole.linear(x, whole.weight(tensor), bias)
     monkeypatch.setattr(matrices, "SLAB_BYTES", slab_bytes)
     reads: list[int] = []
-    ops = Reference(float32_budget=0)
+    ops = Reference(decoded_budget=0)
     y = ops.linear(x, ops.weight(counted(tensor, reads)), bias)
     assert_near(y, expected, ROUNDINGS)
     assert len(reads) == -(-7 // max(1, slab_bytes // (96 * 4)))
@@ -84,7 +84,7 @@ def test_slabs_equal_the_whole(slab_bytes: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_budget_keeps_the_first_matrices_that_fit_and_no_more() -> None:
     reads: list[list[int]] = [[], [], [], []]
-    ops = Reference(float32_budget=4 * 32 * (7 + 5))
+    ops = Reference(decoded_budget=8 * 32 * (7 + 5))
     weights = [
         ops.weight(counted(q8_0(i, n_out, 32)[0], r))
         for i, (n_out, r) in enumerate(zip((7, 6, 5, 1), reads, strict=True))
@@ -93,7 +93,7 @@ def test_budget_keeps_the_first_matrices_that_fit_and_no_more() -> None:
         for weight in weights:
             ops.linear(normal(1, 2, 32), weight)
     assert [len(r) for r in reads] == [1, 3, 1, 3]
-    kept = [matrices.stored(weight).float32 is not None for weight in weights]
+    kept = [matrices.stored(weight).decoded is not None for weight in weights]
     assert kept == [True, False, True, False]
 
 
@@ -111,7 +111,7 @@ def test_embedding_decodes_the_asked_rows_only(monkeypatch: pytest.MonkeyPatch) 
     y = ops.embed(table, token_ids(299, 0, 7, 299))
     np.testing.assert_array_equal(y, values[[299, 0, 7, 299]])
     assert decoded == [(4, 64)]
-    assert matrices.stored(table).float32 is None
+    assert matrices.stored(table).decoded is None
 
 
 def test_tied_embedding_reads_the_kept_head() -> None:

@@ -1,8 +1,11 @@
 """Causal grouped-query attention over a paged cache, with sinks and a sliding window."""
 
 import numpy as np
+import numpy.typing as npt
 
 from junto.ops.views import CHUNK, F32, I32, BlockTable, KVArray, KVView, Span
+
+F64 = npt.NDArray[np.float64]
 
 QUERY_TILE = 64
 """Queries attended at once: it bounds the score matrix, not the result."""
@@ -45,8 +48,8 @@ def _store(view: KVView, k: F32, v: F32, span: Span, table: BlockTable) -> None:
     view.v[blocks, :, positions % CHUNK] = v
 
 
-def gather(pool: KVArray, table: BlockTable, start: int, end: int) -> F32:
-    """Positions start to end (exclusive) of one sequence -> [n_head_kv, n_pos, head_dim].
+def gather(pool: KVArray, table: BlockTable, start: int, end: int) -> F64:
+    """Positions start to end (exclusive) of a sequence -> float64 [n_head_kv, n_pos, head_dim].
 
     pool     [n_pool_block, n_head_kv, 64, head_dim]
     """
@@ -54,7 +57,7 @@ def gather(pool: KVArray, table: BlockTable, start: int, end: int) -> F32:
     blocks: I32 = table.blocks[first - table.first : last - table.first + 1]
     paged = pool[blocks]  # [n_block, n_head_kv, 64, head_dim]
     n_head_kv, head_dim = paged.shape[1], paged.shape[3]
-    flat = paged.transpose(1, 0, 2, 3).reshape(n_head_kv, -1, head_dim).astype(np.float32)
+    flat = paged.transpose(1, 0, 2, 3).reshape(n_head_kv, -1, head_dim).astype(np.float64)
     return flat[:, start - first * CHUNK : end - first * CHUNK]
 
 
@@ -65,8 +68,8 @@ def visible(pos: int, n_query: int, first: int, window: int | None) -> np.ndarra
     return (j <= i) if window is None else (j <= i) & (j > i - window)
 
 
-def attend(q: F32, k: F32, v: F32, mask: np.ndarray, sinks: F32 | None) -> F32:
-    """Softmax attention of one tile.
+def attend(q: F32, k: F64, v: F64, mask: np.ndarray, sinks: F32 | None) -> F32:
+    """Softmax attention of one tile, in float64.
 
     q        [n_query, n_head, head_dim], already scaled
     k, v     [n_head_kv, n_pos, head_dim]
@@ -78,7 +81,7 @@ def attend(q: F32, k: F32, v: F32, mask: np.ndarray, sinks: F32 | None) -> F32:
     n_head_kv = k.shape[0]
     grouped = q.reshape(n_query, n_head_kv, n_head // n_head_kv, head_dim).transpose(1, 2, 0, 3)
     scores = grouped @ k[:, None].transpose(0, 1, 3, 2)  # [n_head_kv, n_group, n_query, n_pos]
-    scores = np.where(mask, scores, np.float32(-np.inf))
+    scores = np.where(mask, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
     if sinks is not None:
         sink = sinks.reshape(n_head_kv, -1, 1, 1)
@@ -87,5 +90,6 @@ def attend(q: F32, k: F32, v: F32, mask: np.ndarray, sinks: F32 | None) -> F32:
     total = weights.sum(axis=-1, keepdims=True)
     if sinks is not None:
         total += np.exp(sink - top)
-    y: F32 = (weights / total) @ v[:, None]  # [n_head_kv, n_group, n_query, head_dim]
-    return y.transpose(2, 0, 1, 3).reshape(n_query, n_head, head_dim)
+    y = (weights / total) @ v[:, None]  # [n_head_kv, n_group, n_query, head_dim]
+    rows: F32 = y.transpose(2, 0, 1, 3).astype(np.float32)
+    return rows.reshape(n_query, n_head, head_dim)

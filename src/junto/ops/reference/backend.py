@@ -16,7 +16,7 @@ from junto.ops.reference import (
 class Reference(matrices.Matrices):
     """All ops of `junto.ops.contract.Ops` in NumPy.
 
-    float32_budget bounds the bytes of matrices kept as float32 once they are first decoded; what
+    decoded_budget bounds the bytes of matrices kept as float64 once they are first decoded; what
     does not fit, and every expert, stays as stored and is decoded each time it is used.
     """
 

@@ -105,6 +105,8 @@ class Chunk:
     """The anchored state of one sequence in one layer: views into the cache, mutated.
 
     state [n_head_v, S_k, S_v], k [64, n_head_k, S_k], u [64, n_head_v, S_v], decay [64, n_head_v]
+
+    Held in float32; all sums run in float64, so that the cut of a prompt hardly shows.
     """
 
     state: F32
@@ -116,10 +118,10 @@ class Chunk:
         """State <- e^G_64 state + sum of e^(G_64 - G_j) k_j u_j; the list is then empty."""
         g = self._cumulated(CHUNK)  # [n_head_v, 64]
         total = g[:, -1:]
-        rest = np.exp(total - g).astype(np.float32)
+        rest = np.exp(total - g)
         keys = self._by_value_head(self.k)  # [n_head_v, 64, S_k]
         added = keys.transpose(0, 2, 1) @ (self.u.transpose(1, 0, 2) * rest[..., None])
-        self.state[...] = np.exp(total).astype(np.float32)[..., None] * self.state + added
+        self.state[...] = np.exp(total)[..., None] * self.state + added
 
     def extend(self, start: int, q: F32, k: F32, v: F32, decay: F32, beta: F32) -> F32:
         """Append tokens at entry `start` and give their outputs [n_tok, n_head_v, S_v]."""
@@ -130,16 +132,15 @@ class Chunk:
         queries = self._by_value_head(q)  # [n_head_v, n_tok, S_k]
         g = self._cumulated(end)  # [n_head_v, end]
         since = _decay_between(g, start)  # [n_head_v, n_tok, end]
-        whole = np.exp(g[:, start:]).astype(np.float32)[..., None]  # [n_head_v, n_tok, 1]
+        whole = np.exp(g[:, start:])[..., None]  # [n_head_v, n_tok, 1]
 
         self._correct(start, keys, since, whole * (keys[:, start:] @ self.state), v, beta)
         u = self.u[:end].transpose(1, 0, 2)  # [n_head_v, end, S_v]
-        pairs: F32 = queries @ keys.transpose(0, 2, 1)  # [n_head_v, n_tok, end]
-        pairs *= since
-        y: F32 = whole * (queries @ self.state) + pairs @ u
-        return y.transpose(1, 0, 2)
+        pairs = queries @ keys.transpose(0, 2, 1) * since  # [n_head_v, n_tok, end]
+        y = whole * (queries @ self.state) + pairs @ u
+        return y.transpose(1, 0, 2).astype(np.float32)
 
-    def _correct(self, start: int, keys: F32, since: F32, base: F32, v: F32, beta: F32) -> None:
+    def _correct(self, start: int, keys: F64, since: F64, base: F64, v: F32, beta: F32) -> None:
         """Forward substitution for u: each correction needs the ones before it."""
         pairs = keys[:, start:] @ keys.transpose(0, 2, 1) * since  # [n_head_v, n_tok, end]
         for t in range(len(v)):
@@ -154,15 +155,16 @@ class Chunk:
         """
         return np.cumsum(self.decay[:end].T, axis=1, dtype=np.float64)
 
-    def _by_value_head(self, x: F32) -> F32:
-        """[n_tok, n_head_k, S] -> [n_head_v, n_tok, S]: head h reads key head h % n_head_k."""
+    def _by_value_head(self, x: F32) -> F64:
+        """[n_tok, n_head_k, S] -> float64 [n_head_v, n_tok, S], by the key head each reads."""
         n_head_v = self.state.shape[0]
-        return np.tile(x, (1, n_head_v // x.shape[1], 1)).transpose(1, 0, 2)
+        tiled = np.tile(x, (1, n_head_v // x.shape[1], 1)).transpose(1, 0, 2)
+        return tiled.astype(np.float64)
 
 
-def _decay_between(g: F64, start: int) -> F32:
+def _decay_between(g: F64, start: int) -> F64:
     """e^(G_t - G_j) for t from `start` on and all j <= t, zero beyond -> [n_head_v, n_tok, end]."""
     difference = g[:, start:, None] - g[:, None, :]
     end = g.shape[1]
     past = np.arange(end)[None, :] <= np.arange(start, end)[:, None]
-    return np.where(past, np.exp(np.minimum(difference, 0.0)), 0.0).astype(np.float32)
+    return np.where(past, np.exp(np.minimum(difference, 0.0)), 0.0)

@@ -27,8 +27,8 @@ def softplus(x: F32) -> F32:
 
 def rms_norm(x: F32, weight: F32, eps: float) -> F32:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis."""
-    mean_square = np.mean(np.square(x), axis=-1, keepdims=True)
-    y: F32 = x / np.sqrt(mean_square + np.float32(eps)) * weight
+    mean_square = np.mean(np.square(x, dtype=np.float64), axis=-1, keepdims=True)
+    y: F32 = (x / np.sqrt(mean_square + eps) * weight).astype(np.float32)
     return y
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from junto.ops.contract import Routing, SwiGLU, Weight
 from junto.ops.reference.elementwise import swiglu
-from junto.ops.reference.matrices import stored
+from junto.ops.reference.matrices import product, stored
 from junto.ops.views import F32
 
 
@@ -49,11 +49,11 @@ def experts(
     for expert in np.unique(routing.expert_ids):
         rows, place = np.nonzero(routing.expert_ids == expert)
         share = routing.weights[rows, place][:, None]
-        h_gate = x[rows] @ matrix(gate, expert).T
-        h_up = x[rows] @ matrix(up, expert).T
+        h_gate = product(x[rows], matrix(gate, expert))
+        h_up = product(x[rows], matrix(up, expert))
         if biases is not None:
             h_gate, h_up = h_gate + biases[0][expert], h_up + biases[1][expert]
-        out = swiglu(h_gate, h_up, form) @ matrix(down, expert).T
+        out = product(swiglu(h_gate, h_up, form), matrix(down, expert))
         if biases is not None:
             out = out + biases[2][expert]
         y[rows] += share * out

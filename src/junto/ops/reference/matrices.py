@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from junto.errors import ModelError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import Weight, check_token_ids
 from junto.ops.views import F32, I32
+
+F64 = npt.NDArray[np.float64]
 
 SLAB_BYTES = 32 << 20
 """Float32 bytes of a matrix decoded at once, when it is not kept decoded."""
@@ -16,10 +19,10 @@ SLAB_BYTES = 32 << 20
 
 @dataclass(slots=True)
 class Stored:
-    """What hides behind `Weight.handle`: one tensor, or one an expert; or its float32 form."""
+    """What hides behind `Weight.handle`: one tensor, or one an expert; or its decoded form."""
 
     tensor: Tensor | Sequence[Tensor]
-    float32: F32 | None = None
+    decoded: F64 | None = None
 
 
 def stored(weight: Weight) -> Stored:
@@ -29,11 +32,19 @@ def stored(weight: Weight) -> Stored:
     return weight.handle
 
 
-class Matrices:
-    """Takes weights as they are stored, and keeps float32 forms within a budget of bytes."""
+def product(x: F32, values: F32 | F64) -> F32:
+    """x [n_tok, n_in] @ values.T [n_in, n_out], summed in float64 and rounded once.
 
-    def __init__(self, float32_budget: int = 1 << 30) -> None:
-        self._budget_left = float32_budget
+    In float32 the order of the sums, which BLAS changes with the number of rows, would show.
+    """
+    return (x.astype(np.float64) @ values.astype(np.float64, copy=False).T).astype(np.float32)
+
+
+class Matrices:
+    """Takes weights as they are stored, and keeps decoded forms within a budget of bytes."""
+
+    def __init__(self, decoded_budget: int = 2 << 30) -> None:
+        self._budget_left = decoded_budget
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert."""
@@ -46,8 +57,8 @@ class Matrices:
         """Rows of the table; only these are decoded."""
         check_token_ids(token_ids, table.shape[0])
         weight = stored(table)
-        if weight.float32 is not None:
-            return weight.float32[token_ids]
+        if weight.decoded is not None:
+            return weight.decoded[token_ids].astype(np.float32)
         assert isinstance(weight.tensor, Tensor), "an embedding is one matrix"
         return weight.tensor[token_ids.astype(np.int64)].float32()
 
@@ -60,21 +71,21 @@ class Matrices:
             )
         y = np.empty((x.shape[0], weight.shape[0]), np.float32)
         for rows, values in self._slabs(weight):
-            y[:, rows] = x @ values.T
+            y[:, rows] = product(x, values)
         if bias is not None:
             y += bias
         return y
 
-    def _slabs(self, weight: Weight) -> Iterator[tuple[slice, F32]]:
-        """The matrix as (rows, float32 values): whole when it is kept, else slab by slab."""
+    def _slabs(self, weight: Weight) -> Iterator[tuple[slice, F32 | F64]]:
+        """The matrix as (rows, values): whole in float64 when it is kept, else slab by slab."""
         held = stored(weight)
         n_out, n_in = weight.shape
-        if held.float32 is None and 4 * n_out * n_in <= self._budget_left:
+        if held.decoded is None and 8 * n_out * n_in <= self._budget_left:
             assert isinstance(held.tensor, Tensor), "linear takes one matrix"
-            held.float32 = held.tensor.float32()
-            self._budget_left -= held.float32.nbytes
-        if held.float32 is not None:
-            yield slice(0, n_out), held.float32
+            held.decoded = held.tensor.float32().astype(np.float64)
+            self._budget_left -= held.decoded.nbytes
+        if held.decoded is not None:
+            yield slice(0, n_out), held.decoded
             return
         assert isinstance(held.tensor, Tensor), "linear takes one matrix"
         step = max(1, SLAB_BYTES // (4 * n_in))
