@@ -13,8 +13,11 @@ from junto.cli.app import app
 from tests.data_dir import REPOSITORY
 
 # A process whose model is fake; it says when it has begun to write.
+# Tests that run in the background of a shell inherit an ignored SIGINT; a person's terminal does not.
 FAKE_PROGRAM = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import junto
 from junto.cli import main
 from tests.cli.fake_model import talking_model
@@ -38,7 +41,7 @@ def test_help_of_run_has_examples_and_every_option() -> None:
     assert "--raw -n 200 --seed 7" in result.output
     options = (
         "--prompt --file --n-predict --temp --top-k --top-p --min-p --seed --stop --system --raw"
-        " --json --n-ctx --backend --kv --debug"
+        " --json --n-ctx --backend --kv --threads --debug"
     )
     for option in options.split():
         assert option in result.output
