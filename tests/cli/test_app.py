@@ -13,7 +13,7 @@ from junto.cli.app import app
 from tests.data_dir import REPOSITORY
 
 # A process whose model is fake; it says when it has begun to write.
-# Tests that run in the background of a shell inherit an ignored SIGINT; a person's terminal does not.
+# Tests that run in the background of a shell inherit an ignored SIGINT; a terminal's do not.
 FAKE_PROGRAM = """
 import signal
 import sys
