@@ -145,9 +145,7 @@ of keys that stand beside them, and a tensor's own type says whether it is conve
 
 
 def _hf_layers(keys: Keys, n_layer: int) -> tuple[bool, ...]:
-    types = keys.names("layer_types", ("sliding_attention", "full_attention"))
-    if len(types) != n_layer:
-        raise keys.refuse(f"layer_types has {len(types)} entries for {n_layer} layers")
+    types = keys.layer_types(n_layer, ("sliding_attention", "full_attention"))
     return tuple(t == "sliding_attention" for t in types)
 
 
@@ -163,14 +161,9 @@ def _refuse_unknown_values(keys: Keys, rope: Keys) -> None:
 
 def _checked(cfg: Config, keys: Keys) -> Config:
     """Refuse sizes that do not divide or do not fit each other."""
-    if cfg.n_head % cfg.n_head_kv:
-        raise keys.refuse(
-            f"n_head / n_head_kv is {cfg.n_head} / {cfg.n_head_kv}, expected a whole number"
-        )
-    if cfg.n_expert_used > cfg.n_expert:
-        raise keys.refuse(f"{cfg.n_expert_used} experts used, expected at most {cfg.n_expert}")
-    if cfg.head_dim % 2:
-        raise keys.refuse(f"head_dim is {cfg.head_dim}, expected an even number")
+    keys.check_ratio("n_head / n_head_kv", cfg.n_head, cfg.n_head_kv)
+    keys.check_experts(cfg.n_expert_used, cfg.n_expert)
+    keys.check_even("head_dim", cfg.head_dim)
     return cfg
 
 

@@ -165,6 +165,28 @@ class Keys:
         ]
         return sorted([*(there - self._read - ignored), *nested])
 
+    def layer_types(self, n_layer: int, kinds: Iterable[str]) -> tuple[str, ...]:
+        """The kind of each layer, each one of `kinds`."""
+        types = self.names("layer_types", kinds)
+        if len(types) != n_layer:
+            raise self.refuse(f"layer_types has {len(types)} entries for {n_layer} layers")
+        return types
+
+    def check_ratio(self, name: str, many: int, few: int) -> None:
+        """Refuse two sizes of which one must be a multiple of the other."""
+        if many % few:
+            raise self.refuse(f"{name} is {many} / {few}, expected a whole number")
+
+    def check_even(self, name: str, size: int) -> None:
+        """Refuse an odd size."""
+        if size % 2:
+            raise self.refuse(f"{name} is {size}, expected an even number")
+
+    def check_experts(self, n_used: int, n_expert: int) -> None:
+        """Refuse a router that wants more experts than there are."""
+        if n_used > n_expert:
+            raise self.refuse(f"{n_used} experts used, expected at most {n_expert}")
+
     def refuse(self, reason: str) -> ModelError:
         """An error about several keys at once."""
         return ModelError(f"{self.source}: {reason}")

@@ -141,12 +141,8 @@ def _hf_rope(keys: Keys) -> tuple[float, Llama3Scaling | None]:
 
 def _checked(cfg: Config, keys: Keys) -> Config:
     """Refuse sizes that do not divide."""
-    if cfg.n_head % cfg.n_head_kv:
-        raise keys.refuse(
-            f"n_head / n_head_kv is {cfg.n_head} / {cfg.n_head_kv}, expected a whole number"
-        )
-    if cfg.head_dim % 2:
-        raise keys.refuse(f"head_dim is {cfg.head_dim}, expected an even number")
+    keys.check_ratio("n_head / n_head_kv", cfg.n_head, cfg.n_head_kv)
+    keys.check_even("head_dim", cfg.head_dim)
     return cfg
 
 

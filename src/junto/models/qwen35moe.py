@@ -175,9 +175,7 @@ def _hf_layers(text: Keys, n_layer: int) -> tuple[bool, ...]:
     interval = text.integer("full_attention_interval", absent=4)
     if "layer_types" not in text:
         return tuple((i + 1) % interval == 0 for i in range(n_layer))
-    types = text.names("layer_types", ("linear_attention", "full_attention"))
-    if len(types) != n_layer:
-        raise text.refuse(f"layer_types has {len(types)} entries for {n_layer} layers")
+    types = text.layer_types(n_layer, ("linear_attention", "full_attention"))
     return tuple(t == "full_attention" for t in types)
 
 
@@ -199,14 +197,10 @@ def _refuse_unknown_values(text: Keys, rope: Keys) -> None:
 
 def _checked(cfg: Config, keys: Keys) -> Config:
     """Refuse sizes that do not divide or do not fit each other."""
-    for name, many, few in (
-        ("n_head / n_head_kv", cfg.n_head, cfg.n_head_kv),
-        ("DeltaNet's value heads / key heads", cfg.ssm_n_head_v, cfg.ssm_n_head_k),
-    ):
-        if many % few:
-            raise keys.refuse(f"{name} is {many} / {few}, expected a whole number")
-    if cfg.n_expert_used > cfg.n_expert:
-        raise keys.refuse(f"{cfg.n_expert_used} experts used, expected at most {cfg.n_expert}")
+    keys.check_ratio("n_head / n_head_kv", cfg.n_head, cfg.n_head_kv)
+    heads = "DeltaNet's value heads / key heads"
+    keys.check_ratio(heads, cfg.ssm_n_head_v, cfg.ssm_n_head_k)
+    keys.check_experts(cfg.n_expert_used, cfg.n_expert)
     if cfg.n_rot % 2 or not 2 <= cfg.n_rot <= cfg.head_dim:
         raise keys.refuse(
             f"{cfg.n_rot} rotary dimensions, expected an even number from 2 to head_dim = "
