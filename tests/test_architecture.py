@@ -205,3 +205,12 @@ def test_each_kind_of_wrong_import_is_named_with_its_place(tmp_path: Path) -> No
         "imports go downward only",
         "junto/extra: not in the table of layers",
     ]
+
+
+def test_every_module_has_its_sentence_in_the_architecture_page() -> None:
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    package = REPOSITORY / "src" / "junto"
+    modules = [path.relative_to(package).with_suffix("") for path in package.rglob("*.py")]
+    named = [module.as_posix() for module in modules if module.name != "__init__"]
+    assert len(named) > 50
+    assert [name for name in named if f"`{name}`" not in page] == []
