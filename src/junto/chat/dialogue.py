@@ -1,4 +1,4 @@
-"""How a family writes conversations: the one interface of harmony, Qwen's markup and plain templates.
+"""How a family writes conversations: the interface of harmony, Qwen's markup, plain templates.
 
 A dialogue renders messages to token ids and makes a parser for each answer. A parser never raises:
 whatever a model writes is kept as text, and what had to be mended is counted.
@@ -22,9 +22,9 @@ class Turn:
 
     tools                   functions the model may call
     add_generation_prompt   end with the beginning of the assistant's turn
-    enable_thinking         False: an answer without reasoning, where the family can; None: its default
+    enable_thinking         False: no reasoning, where the family can; None: its default
     effort                  how long to reason, where the family can say it; None: its default
-    preserve_reasoning      keep the reasoning of finished turns, so that each prompt begins the next
+    preserve_reasoning      keep reasoning of finished turns, so each prompt begins the next
     variables               further variables of a chat template
     """
 

@@ -21,7 +21,7 @@ class Event:
     text        reasoning, content: the next characters, never empty
     index       tool_call: which call of the answer, from 0
     name        tool_call: the function, on the first event of a call; else empty
-    arguments   tool_call: the next characters of a JSON object; the deltas of a call joined are valid
+    arguments   tool_call: next characters of a JSON object; deltas joined are valid JSON
     reason      finish: why the answer ends
     """
 
