@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "kernels/packed.h"
 
@@ -192,8 +190,6 @@ void pack_unit(Type type, u8* to, const Blocks& blocks) {
   }
 }
 
-constexpr std::size_t kSlack = 8192;  // prefetch runs past the last group
-
 }  // namespace
 
 const TypeInfo* find_type(std::string_view name) {
@@ -203,17 +199,11 @@ const TypeInfo* find_type(std::string_view name) {
   return found == std::end(kTypes) ? nullptr : found;
 }
 
-void PackedMatrix::Free::operator()(std::uint8_t* p) const { std::free(p); }
-
 PackedMatrix::PackedMatrix(const TypeInfo& info,
                            std::int64_t n_expert,
                            std::int64_t n_out,
                            std::int64_t n_in)
-    : info_(info), n_expert_(n_expert), n_out_(n_out), n_in_(n_in) {
-  const std::size_t size = (n_bytes() + kSlack + 63) / 64 * 64;
-  data_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, size)));
-  if (!data_) throw std::bad_alloc();
-}
+    : info_(info), n_expert_(n_expert), n_out_(n_out), n_in_(n_in), data_(allocate(n_bytes())) {}
 
 void PackedMatrix::fill(std::int64_t expert,
                         const std::uint8_t* rows,

@@ -22,9 +22,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
+#include "kernels/memory.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -75,12 +75,9 @@ class PackedMatrix {
             ThreadPool& pool);
 
  private:
-  struct Free {
-    void operator()(std::uint8_t* p) const;
-  };
   TypeInfo info_;
   std::int64_t n_expert_, n_out_, n_in_;
-  std::unique_ptr<std::uint8_t, Free> data_;  // aligned to 64 bytes, with slack for prefetch
+  Memory data_;
 };
 
 }  // namespace junto
