@@ -93,12 +93,13 @@ def read_index(path: Path) -> Index:
             Entry(Shape(**item["shape"]), item["offset"], item["checksum"])
             for item in index["matrices"]
         ]
-        reach = max((entry.offset + entry.shape.n_bytes for entry in entries), default=0)
+        first = min((entry.offset for entry in entries), default=PAGE)
+        end = max((entry.offset + entry.shape.n_bytes for entry in entries), default=PAGE)
         source = Path(index["source"])
         key = str(index["key"])
     except (KeyError, TypeError, ValueError) as error:
         raise Unusable("its index is not understood") from error
-    if not PAGE <= reach <= offset or min(entry.offset for entry in entries) < PAGE:
+    if first < PAGE or end > offset:
         raise Unusable("its matrices do not lie inside it")
     return Index(key, source, tuple(entries), known_boot.rstrip(b"\0"))
 
