@@ -1,6 +1,7 @@
 """Arguments from models: JSON objects whatever comes in, and untouched where nothing is wrong."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -129,3 +130,14 @@ def test_depth_and_length_stay_within_what_json_readers_take(text: str) -> None:
         out, _ = mended(whole, 100)
         assert isinstance(strict(out), dict)
         assert out.count("[") + out.count("{") <= MAX_DEPTH + 1 or '"input"' in out
+
+
+@pytest.mark.parametrize("text", [" ", "{", "x{", "```", "\\", '{"a":"', '{"a":,', "]", "a", '"'])
+def test_cost_grows_with_length_and_not_with_its_square(text: str) -> None:
+    def cost(n_chars: int) -> float:
+        start = time.process_time()
+        mended(text * (n_chars // len(text)), 1000)
+        return time.process_time() - start
+
+    short, long = min(cost(20_000) for _ in range(3)), cost(200_000)
+    assert long < 40 * short + 0.05

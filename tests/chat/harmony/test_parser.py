@@ -19,6 +19,7 @@ TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name}} for name in ("get_weather", "a.b")
 ]
 WITH_TOOLS = Turn(tools=TOOLS)
+ENDS = ("<|return|>", "<|call|>", "<|endoftext|>")
 START, CHANNEL, MESSAGE = "<|start|>assistant", "<|channel|>", "<|message|>"
 ANALYSIS, FINAL = f"{CHANNEL}analysis{MESSAGE}", f"{CHANNEL}final{MESSAGE}"
 JSON = '{"city": "Paris"}'
@@ -106,6 +107,9 @@ def test_a_call_is_found_in_a_broken_header(header: str) -> None:
         (f"{CHANNEL}{MESSAGE}c<|return|>", "", "c"),
         (f"{CHANNEL}final The answer<|return|>", "", "The answer"),
         (f"{CHANNEL}final42<|return|>", "", "42"),
+        (f"{CHANNEL}analysisWe think<|end|>{START}{FINAL}c<|return|>", "We think", "c"),
+        (f"{CHANNEL}finally so<|return|>", "", "finally so"),
+        (f"{CHANNEL}final us", "", "us"),
         (f"{CHANNEL}analysis I think<|end|>{START}{FINAL}c<|return|>", "I think", "c"),
         (f"{CHANNEL}I think so<|return|>", "", "I think so"),
         ("We answer." + f"{FINAL}c<|return|>", "", "We answer.c"),
@@ -133,7 +137,7 @@ def test_text_is_kept_and_the_repair_counted(answer: str, reasoning: str, conten
 
 
 def test_nothing_follows_the_end() -> None:
-    for end in ("<|return|>", "<|call|>", "<|endoftext|>"):
+    for end in ENDS:
         assert parsed(f"{FINAL}c{end}{START}{FINAL}more<|return|>")[1] == "c"
     parser = Harmony(TINY).parser()
     assert parser.finish() == [Event("finish", reason="stop")]
@@ -295,6 +299,12 @@ def test_no_text_is_lost_with_or_without_markup(body: str) -> None:
     assert parsed(sound) == (body, body, [], "stop", 0)
     for end in ("", "<|return|>", "<|end|>", f"{START}{FINAL}"):
         assert parsed(f"some {body}{end}")[:2] == ("", f"some {body}")
+
+
+@pytest.mark.parametrize("mark", [mark for mark in MARKS if mark not in ENDS])
+def test_a_mark_without_end_costs_no_more_than_its_length(mark: str) -> None:
+    events = events_of(Harmony(TINY).parser(), TINY.encode(f"{mark}a" * 10_000, special=True))
+    check(events)
 
 
 def test_marks_are_all_known() -> None:

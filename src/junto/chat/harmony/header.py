@@ -80,7 +80,7 @@ def read_bare_header(
 
 def _is_noise(text: str, channel: str, is_cut: bool) -> bool:
     """Whether this is markup gone wrong, not text that someone wants to read."""
-    if is_cut and any(role.startswith(text) for role in ROLES):
+    if is_cut and not channel and any(role.startswith(text) for role in ROLES):
         return True
     if channel:
         text = _NAMES.sub("", text)
@@ -180,8 +180,9 @@ def _is_header(text: str) -> bool:
 
 
 def _known_channel(word: str) -> str | None:
-    """The channel whose name begins the word, or that the word begins."""
+    """The channel whose name begins the word, as in "finalThe", or that the word begins."""
     for name in CHANNELS:
-        if word.startswith(name) or (len(word) >= _MIN_STUB and name.startswith(word)):
+        is_run_on = word.startswith(name) and not word[len(name) :][:1].islower()
+        if is_run_on or (len(word) >= _MIN_STUB and name.startswith(word)):
             return name
     return None

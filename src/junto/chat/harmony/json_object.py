@@ -13,24 +13,14 @@ and words for their end.
 import json
 import re
 from enum import Enum, auto
-from typing import Literal
+
+from junto.chat.harmony.json_scalars import JsonString, quoted, value_of_cut_word, value_of_word
 
 MAX_DEPTH = 64
-_MAX_NUMBER_CHARS = 1000
 _BLANKS = " \t\n\r"
 _CLOSERS = {"{": "}", "[": "]"}
-_PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"""[^'"\\\x00-\x1f]+""")}
 _WORD = re.compile(r"""[^\s,:{}\[\]"']+""")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_LITERALS = ("true", "false", "null")
-_FOREIGN_LITERALS = {
-    "True": "true",
-    "False": "false",
-    "None": "null",
-    "NaN": "null",
-    "undefined": "null",
-}
-_FENCE = re.compile(r"\A\s*```\w*\s*|\s*```\s*\Z")
+_FENCE = re.compile(r"```\w*")
 
 
 class _Expects(Enum):
@@ -51,10 +41,6 @@ _KEYS = (_Expects.FIRST_KEY, _Expects.KEY)
 _VALUES = (_Expects.VALUE, _Expects.FIRST_ITEM, _Expects.ITEM)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 class JsonObject:
     """One object, piece by piece.
 
@@ -68,10 +54,10 @@ class JsonObject:
         self._out = ""
         self._held = ""
         self._word = ""
-        self._quote: Literal["", '"', "'"] = ""
+        self._string: JsonString | None = None
         self._is_key = False
-        self._escape = ""
-        self._foreign = ""
+        self._beginning: list[str] = []
+        self._is_foreign = False
 
     def feed(self, text: str) -> str:
         """The characters of the object that this text makes certain."""
@@ -84,7 +70,7 @@ class JsonObject:
         """The characters that complete the object."""
         if self._expects is _Expects.OBJECT:
             self.n_repair += 1
-            return self._taken() + _object_of(self._foreign)
+            return self._taken() + _object_of("".join(self._beginning))
         if self._expects is _Expects.NOTHING:
             self._end_word()
         else:
@@ -98,8 +84,8 @@ class JsonObject:
 
     def _step(self, text: str, at: int) -> int:
         """Read one character, or a run of them; the index behind."""
-        if self._quote:
-            return self._read_string(text, at)
+        if self._string:
+            return self._read_string(self._string, text, at)
         if found := _WORD.match(text, at):
             return self._read_word(found)
         self._end_word()
@@ -108,7 +94,8 @@ class JsonObject:
 
     def _read_word(self, found: re.Match[str]) -> int:
         if self._expects is _Expects.OBJECT:
-            self._foreign += found[0]
+            self._beginning.append(found[0])
+            self._is_foreign = True
         else:
             self._word += found[0]
         return found.end()
@@ -135,12 +122,14 @@ class JsonObject:
             self.n_repair += 1
 
     def _read_beginning(self, sign: str) -> None:
-        if sign == "{" and not self._foreign.strip():
-            self._out += self._foreign if not self._foreign.strip(_BLANKS) else ""
-            self._foreign = ""
+        if sign == "{" and not self._is_foreign:
+            self._out += "".join(self._beginning)
             self._push(sign)
+        elif sign not in _BLANKS and sign.isspace():
+            self.n_repair += 1
         else:
-            self._foreign += sign
+            self._beginning.append(sign)
+            self._is_foreign |= sign not in _BLANKS
 
     def _write_blank(self, blank: str) -> None:
         if self._held:
@@ -231,17 +220,16 @@ class JsonObject:
         self._make_place()
         if self._expects in _KEYS:
             self.n_repair += 1
-            self._held += _quoted(word)
+            self._held += quoted(word)
             self._expects = _Expects.COLON
         else:
-            value = _value_of_word(word)
+            value = value_of_word(word)
             self.n_repair += value != word
             self._write_value(value)
 
     def _open_string(self, quote: str) -> None:
         self._make_place()
-        self.n_repair += quote == "'"
-        self._quote = '"' if quote == '"' else "'"
+        self._string = JsonString(quote)
         self._is_key = self._expects in _KEYS
         if not self._is_key:
             self._begin_value()
@@ -253,99 +241,40 @@ class JsonObject:
         else:
             self._out += text
 
-    def _read_string(self, text: str, at: int) -> int:
-        if self._escape:
-            return self._read_escape(text, at)
-        if self._quote and (found := _PLAIN[self._quote].match(text, at)):
-            self._write(found[0])
-            return found.end()
-        letter = text[at]
-        if letter == self._quote:
-            self._close_string()
-        elif letter == "\\":
-            self._escape = letter
-        else:  # a raw control character, or a double quote between single ones
-            self.n_repair += letter != '"'
-            self._write(_quoted(letter)[1:-1])
-        return at + 1
+    def _read_string(self, string: JsonString, text: str, at: int) -> int:
+        at, written = string.read(text, at)
+        self._write(written)
+        if string.is_closed:
+            self._close_string(string)
+        return at
 
-    def _close_string(self) -> None:
-        self._write('"')
-        self._quote = ""
+    def _close_string(self, string: JsonString) -> None:
+        self._write(string.finish())
+        self.n_repair += string.n_repair
+        self._string = None
         if self._is_key:
             self._expects = _Expects.COLON
         else:
             self._after_value()
 
-    def _read_escape(self, text: str, at: int) -> int:
-        """One more character of an escape; one that does not belong there is read again."""
-        letter = text[at]
-        if len(self._escape) > 1:
-            return self._read_hex(letter, at)
-        if letter == "u":
-            self._escape += letter
-            return at + 1
-        if letter in '"\\/bfnrt':
-            self._write(self._escape + letter)
-            self._escape = ""
-            return at + 1
-        self._mend_escape(keeps_backslash=letter != "'")
-        if letter == "'":
-            self._write(letter)
-        return at + (letter == "'")
-
-    def _read_hex(self, letter: str, at: int) -> int:
-        if letter not in "0123456789abcdefABCDEF":
-            self._mend_escape()
-            return at
-        self._escape += letter
-        if len(self._escape) == len(r"\u0000"):
-            self._write(self._escape)
-            self._escape = ""
-        return at + 1
-
-    def _mend_escape(self, *, keeps_backslash: bool = True) -> None:
-        self.n_repair += 1
-        if keeps_backslash:
-            self._write("\\" + self._escape)
-        self._escape = ""
-
     def _complete(self) -> None:
         """Close everything that is open."""
-        if self._quote:
-            self._escape = ""
-            self._close_string()
+        if self._string:
+            self._close_string(self._string)
         elif self._word and self._expects in _VALUES:
-            self._write_value(_value_of_cut_word(self._word))
+            self._write_value(value_of_cut_word(self._word))
         self._held = ""
         self._out += "".join(reversed(self._closers))
         self._closers.clear()
         self._expects = _Expects.NOTHING
 
 
-def _value_of_word(word: str) -> str:
-    """A bare word as a JSON value: itself where it is one, a string where it is nothing known."""
-    if word in _LITERALS:
-        return word
-    if len(word) <= _MAX_NUMBER_CHARS and _NUMBER.fullmatch(word):
-        return word
-    return _FOREIGN_LITERALS.get(word, _quoted(word))
-
-
-def _value_of_cut_word(word: str) -> str:
-    for literal in _LITERALS:
-        if literal.startswith(word):
-            return literal
-    number = _NUMBER.match(word[:_MAX_NUMBER_CHARS])
-    if number and set(word[number.end() :]) <= set(".eE+-"):
-        return number[0]
-    return "null" if word == "-" else _value_of_word(word)
-
-
 def _object_of(text: str) -> str:
     """The object that a text means which does not begin with one."""
-    bare = _FENCE.sub("", text)
-    if bare.lstrip().startswith("{"):
+    bare = text.strip()
+    if fence := _FENCE.match(bare):
+        bare = bare[fence.end() :].removesuffix("```").strip()
+    if bare.startswith("{"):
         inner = JsonObject()
         return inner.feed(bare) + inner.finish()
     value = _parsed(bare)

@@ -62,6 +62,7 @@ class _OpenHeader:
         self._place: Place = place
         self._text = ""
         self._pieces: list[Piece] = []
+        self._n_chars = 0
         self.decoder = StreamDecoder(tokenizer)
 
     def feed(self, token_id: int) -> None:
@@ -74,7 +75,8 @@ class _OpenHeader:
 
     def begin_piece(self, place: Place) -> None:
         self.end_piece()
-        self._pieces = self.pieces
+        self._pieces.append(Piece(self._place, self._text))
+        self._n_chars += len(self._text)
         self._place, self._text = place, ""
 
     @property
@@ -96,7 +98,7 @@ class _OpenHeader:
 
         Where this cuts depends on the characters alone, not on how tokens bring them.
         """
-        n_free = max(0, MAX_HEADER_CHARS - sum(len(piece.text) for piece in self._pieces))
+        n_free = max(0, MAX_HEADER_CHARS - self._n_chars)
         line_end = _LINE_END.search(self._text[:n_free])
         end = line_end.start(1) if line_end else n_free
         self._text, tail = self._text[:end], self._text[end:]
