@@ -15,7 +15,7 @@ from junto.cli import main
 from junto.cli.run import Backend, Effort, KVType
 from junto.errors import ModelError
 from junto.model import BACKENDS
-from tests.chat.vocabularies import tiny_tokenizer
+from tests.chat.vocabularies import tiny_tokenizer, unknown_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model
 
 Capture = pytest.CaptureFixture[str]
@@ -109,7 +109,7 @@ def test_raw_takes_the_prompt_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_without_template_is_continued_raw(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    model = use(monkeypatch, FakeModel(tiny_tokenizer(tokenizer__chat_template=None)))
+    model = use(monkeypatch, FakeModel(unknown_tokenizer(tokenizer__chat_template=None)))
     assert main(["run", "m.gguf", "-p", "hello"]) == 0
     assert prompt_of(model) == "hello"
     assert "no chat template" in capsys.readouterr().err
