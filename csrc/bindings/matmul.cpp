@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "bindings/bindings.h"
+#include "kernels/checksum.h"
 #include "kernels/experts.h"
 
 namespace junto {
@@ -18,11 +19,12 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 40;  // no size of a weight reaches this
 
-PackedMatrix* make_packed(PackedMatrix* self,
-                          std::string_view type,
-                          std::int64_t n_expert,
-                          std::int64_t n_out,
-                          std::int64_t n_in) {
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const TypeInfo& checked_type(std::string_view type,
+                             std::int64_t n_expert,
+                             std::int64_t n_out,
+                             std::int64_t n_in) {
   const TypeInfo* info = find_type(type);
   if (info == nullptr)
     throw std::invalid_argument("PackedMatrix: no kernel for type '" + std::string(type) + "'");
@@ -32,23 +34,76 @@ PackedMatrix* make_packed(PackedMatrix* self,
                                 std::to_string(n_out) + ", " + std::to_string(n_in) +
                                 ") does not fit type " + std::string(type) +
                                 ", whose rows come in " + std::to_string(info->unit) + "s");
-  return new (self) PackedMatrix(*info, n_expert, n_out, n_in);
+  return *info;
+}
+
+std::size_t packed_size(std::string_view type,
+                        std::int64_t n_expert,
+                        std::int64_t n_out,
+                        std::int64_t n_in) {
+  return PackedMatrix::n_bytes(checked_type(type, n_expert, n_out, n_in), n_expert, n_out, n_in);
+}
+
+void make_packed(PackedMatrix* self,
+                 std::string_view type,
+                 std::int64_t n_expert,
+                 std::int64_t n_out,
+                 std::int64_t n_in,
+                 const std::optional<Bytes>& data) {
+  const TypeInfo& info = checked_type(type, n_expert, n_out, n_in);
+  if (data) {
+    const std::size_t expected = PackedMatrix::n_bytes(info, n_expert, n_out, n_in);
+    check_equal("PackedMatrix",
+                "bytes of data",
+                size(*data, 0),
+                "expected",
+                static_cast<std::int64_t>(expected));
+  }
+  new (self) PackedMatrix(info, n_expert, n_out, n_in, data ? data->data() : nullptr);
+}
+
+// The packed form as bytes, which live as long as any view of them.
+nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> packed_bytes(nb::handle self) {
+  const auto& w = nb::cast<const PackedMatrix&>(self);
+  return {w.data(), {w.n_bytes()}, self};
 }
 
 // `rows` [n_out, bytes of a row]; rows may lie apart, the bytes of one may not.
 using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::device::cpu>;
 
-void fill(PackedMatrix& w, std::int64_t expert, const Rows& rows, ThreadPool& pool) {
+void check_rows(const char* op, const PackedMatrix& w, std::int64_t expert, const Rows& rows) {
   const std::int64_t row_bytes = w.n_unit() * w.info().stored_bytes;
-  check_equal("fill", "rows", size(rows, 0), "n_out", w.n_out());
-  check_equal("fill", "bytes of a row", size(rows, 1), "expected", row_bytes);
+  check_equal(op, "rows", size(rows, 0), "n_out", w.n_out());
+  check_equal(op, "bytes of a row", size(rows, 1), "expected", row_bytes);
   if (rows.stride(1) != 1 && row_bytes > 1)
-    throw std::invalid_argument("fill: the bytes of a row must lie together");
+    throw std::invalid_argument(std::string(op) + ": the bytes of a row must lie together");
   if (expert < 0 || expert >= w.n_expert())
-    throw std::invalid_argument("fill: expert " + std::to_string(expert) + " of " +
+    throw std::invalid_argument(std::string(op) + ": expert " + std::to_string(expert) + " of " +
                                 std::to_string(w.n_expert()));
+}
+
+void fill(PackedMatrix& w, std::int64_t expert, const Rows& rows, ThreadPool& pool) {
+  if (w.is_borrowed()) throw std::invalid_argument("fill: the matrix lies in memory of others");
+  check_rows("fill", w, expert, rows);
   const nb::gil_scoped_release release;
   w.fill(expert, rows.data(), rows.stride(0), pool);
+}
+
+// 0, or the errno of the write that failed.
+int write(const PackedMatrix& w,
+          std::int64_t expert,
+          const Rows& rows,
+          int descriptor,
+          std::int64_t offset,
+          ThreadPool& pool) {
+  check_rows("write", w, expert, rows);
+  const nb::gil_scoped_release release;
+  return w.write(expert, rows.data(), rows.stride(0), {descriptor, offset}, pool);
+}
+
+std::uint64_t run_checksum(const Bytes& data, ThreadPool& pool) {
+  const nb::gil_scoped_release release;
+  return checksum(data.data(), size(data, 0), pool);
 }
 
 void check_linear(const PackedMatrix& w,
@@ -145,24 +200,47 @@ void run_experts(std::string_view level,
 
 void bind_matmul(nb::module_& m) {
   nb::class_<PackedMatrix>(m, "PackedMatrix", "A weight, or a stack of one an expert, packed.")
-      .def(
-          "__init__",
-          [](PackedMatrix* self,
-             std::string_view type,
-             std::int64_t n_expert,
-             std::int64_t n_out,
-             std::int64_t n_in) { make_packed(self, type, n_expert, n_out, n_in); },
-          nb::arg("type"),
-          nb::arg("n_expert"),
-          nb::arg("n_out"),
-          nb::arg("n_in"))
+      .def("__init__",
+           &make_packed,
+           nb::arg("type"),
+           nb::arg("n_expert"),
+           nb::arg("n_out"),
+           nb::arg("n_in"),
+           nb::arg("data").noconvert() = nb::none(),
+           nb::keep_alive<1, 6>(),
+           "Memory to be filled; or, with `data`, a packed form that lies there already.")
       .def("fill",
            &fill,
            nb::arg("expert"),
            nb::arg("rows").noconvert(),
            nb::arg("pool"),
            "Pack one expert's stored rows, uint8 [n_out, bytes of a row].")
-      .def_prop_ro("n_bytes", &PackedMatrix::n_bytes, "Bytes of the packed form.");
+      .def(
+          "write",
+          &write,
+          nb::arg("expert"),
+          nb::arg("rows").noconvert(),
+          nb::arg("descriptor"),
+          nb::arg("offset"),
+          nb::arg("pool"),
+          "Pack one expert's rows into a file in which the matrix begins at `offset`; 0, or errno.")
+      .def_static("size",
+                  &packed_size,
+                  nb::arg("type"),
+                  nb::arg("n_expert"),
+                  nb::arg("n_out"),
+                  nb::arg("n_in"),
+                  "Bytes that such a matrix takes.")
+      .def_prop_ro("data", &packed_bytes, "The packed form, uint8 [n_bytes], read-only.")
+      .def_prop_ro(
+          "n_bytes",
+          [](const PackedMatrix& w) { return w.n_bytes(); },
+          "Bytes of the packed form.");
+  m.def("checksum",
+        &run_checksum,
+        nb::arg("data").noconvert(),
+        nb::arg("pool"),
+        "A number that changes with any byte of uint8 [n]; it finds damage, not malice.");
   m.def("linear",
         &run_linear,
         nb::arg("level"),

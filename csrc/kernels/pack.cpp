@@ -4,11 +4,13 @@
 // value for 16 rows and 32 k-values, then laid into vectors; scales move as they are.
 // Source of the block layouts: the GGUF specification and gguf-py.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <atomic>
+#include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "kernels/packed.h"
 
@@ -192,7 +194,20 @@ void pack_unit(Type type, u8* to, const Blocks& blocks) {
   }
 }
 
-constexpr std::size_t kSlack = 8192;  // prefetch runs past the last group
+// 0, or errno.
+int write_all(int descriptor, const u8* from, std::size_t n, std::int64_t offset) {
+  while (n > 0) {
+    const ssize_t written = ::pwrite(descriptor, from, n, static_cast<off_t>(offset));
+    if (written < 0 && errno != EINTR) return errno;
+    if (written == 0) return ENOSPC;
+    if (written > 0) {
+      from += written;
+      offset += written;
+      n -= static_cast<std::size_t>(written);
+    }
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -203,39 +218,70 @@ const TypeInfo* find_type(std::string_view name) {
   return found == std::end(kTypes) ? nullptr : found;
 }
 
-void PackedMatrix::Free::operator()(std::uint8_t* p) const { std::free(p); }
-
 PackedMatrix::PackedMatrix(const TypeInfo& info,
                            std::int64_t n_expert,
                            std::int64_t n_out,
-                           std::int64_t n_in)
-    : info_(info), n_expert_(n_expert), n_out_(n_out), n_in_(n_in) {
-  const std::size_t size = (n_bytes() + kSlack + 63) / 64 * 64;
-  data_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, size)));
-  if (!data_) throw std::bad_alloc();
+                           std::int64_t n_in,
+                           const std::uint8_t* data)
+    : info_(info),
+      n_expert_(n_expert),
+      n_out_(n_out),
+      n_in_(n_in),
+      memory_(data == nullptr ? allocate(n_bytes()) : Memory()),
+      data_(data == nullptr ? memory_.get() : data) {}
+
+void PackedMatrix::pack_group(const std::uint8_t* rows,
+                              std::int64_t row_stride,
+                              std::int64_t g,
+                              std::uint8_t* to) const {
+  Blocks blocks{};
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const std::int64_t row = g * kRows + static_cast<std::int64_t>(r);
+    blocks[r] = row < n_out_ ? rows + row * row_stride : nullptr;
+  }
+  for (std::int64_t unit = 0; unit < n_unit(); ++unit) {
+    pack_unit(info_.type, to, blocks);
+    to += info_.unit_bytes;
+    for (const std::uint8_t*& block : blocks)
+      if (block != nullptr) block += info_.stored_bytes;
+  }
 }
 
 void PackedMatrix::fill(std::int64_t expert,
                         const std::uint8_t* rows,
                         std::int64_t row_stride,
                         ThreadPool& pool) {
-  std::uint8_t* const first_group = data_.get() + (group(expert, 0) - data_.get());
+  std::uint8_t* const first_group = memory_.get() + (group(expert, 0) - data_);
   pool.loop(n_group(), 1, [&](std::int64_t first, std::int64_t last, int) {
-    for (std::int64_t g = first; g < last; ++g) {
-      Blocks blocks{};
-      for (std::size_t r = 0; r < kRows; ++r) {
-        const std::int64_t row = g * kRows + static_cast<std::int64_t>(r);
-        blocks[r] = row < n_out_ ? rows + row * row_stride : nullptr;
-      }
-      std::uint8_t* to = first_group + static_cast<std::size_t>(g) * group_bytes();
-      for (std::int64_t unit = 0; unit < n_unit(); ++unit) {
-        pack_unit(info_.type, to, blocks);
-        to += info_.unit_bytes;
-        for (const std::uint8_t*& block : blocks)
-          if (block != nullptr) block += info_.stored_bytes;
-      }
-    }
+    for (std::int64_t g = first; g < last; ++g)
+      pack_group(rows, row_stride, g, first_group + static_cast<std::size_t>(g) * group_bytes());
   });
+}
+
+int PackedMatrix::write(std::int64_t expert,
+                        const std::uint8_t* rows,
+                        std::int64_t row_stride,
+                        const FileRange& file,
+                        ThreadPool& pool) const {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;  // stays in the second-level cache
+  const auto in_piece = static_cast<std::int64_t>(std::max<std::size_t>(1, kPiece / group_bytes()));
+  const std::size_t piece_bytes = static_cast<std::size_t>(in_piece) * group_bytes();
+  std::uint8_t* const scratch =
+      pool.buffer<std::uint8_t>(0, pool.size() * static_cast<std::int64_t>(piece_bytes));
+  std::atomic<int> error{0};
+  pool.loop(n_group(), in_piece, [&](std::int64_t first, std::int64_t last, int thread) {
+    std::uint8_t* const piece = scratch + static_cast<std::size_t>(thread) * piece_bytes;
+    for (std::int64_t g = first; g < last; ++g)
+      pack_group(rows, row_stride, g, piece + static_cast<std::size_t>(g - first) * group_bytes());
+    const std::int64_t skipped =
+        (expert * n_group() + first) * static_cast<std::int64_t>(group_bytes());
+    const int failed = write_all(file.descriptor,
+                                 piece,
+                                 static_cast<std::size_t>(last - first) * group_bytes(),
+                                 file.offset + skipped);
+    if (failed != 0) error.store(failed);
+  });
+  return error.load();
 }
 
 }  // namespace junto

@@ -22,9 +22,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
+#include "kernels/memory.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -47,10 +47,22 @@ struct TypeInfo {
 // The row of the table above, or nullptr.
 const TypeInfo* find_type(std::string_view name);
 
+// Where a packed matrix begins in an open file.
+struct FileRange {
+  int descriptor;
+  std::int64_t offset;
+};
+
 // A matrix [n_out, n_in], or a stack of them [n_expert, n_out, n_in], in packed form.
 class PackedMatrix {
  public:
-  PackedMatrix(const TypeInfo& info, std::int64_t n_expert, std::int64_t n_out, std::int64_t n_in);
+  // Fresh memory, to be filled; or, with `data`, a packed form that lies elsewhere and outlives
+  // this.
+  PackedMatrix(const TypeInfo& info,
+               std::int64_t n_expert,
+               std::int64_t n_out,
+               std::int64_t n_in,
+               const std::uint8_t* data = nullptr);
 
   const TypeInfo& info() const { return info_; }
   std::int64_t n_expert() const { return n_expert_; }
@@ -61,26 +73,45 @@ class PackedMatrix {
   std::size_t group_bytes() const {
     return static_cast<std::size_t>(n_unit()) * static_cast<std::size_t>(info_.unit_bytes);
   }
-  std::size_t n_bytes() const {
-    return static_cast<std::size_t>(n_expert_ * n_group()) * group_bytes();
+  std::size_t n_bytes() const { return n_bytes(info_, n_expert_, n_out_, n_in_); }
+  static std::size_t n_bytes(const TypeInfo& info,
+                             std::int64_t n_expert,
+                             std::int64_t n_out,
+                             std::int64_t n_in) {
+    const std::int64_t groups = n_expert * ((n_out + kRows - 1) / kRows);
+    return static_cast<std::size_t>(groups * ((n_in + info.unit - 1) / info.unit) *
+                                    info.unit_bytes);
   }
   const std::uint8_t* group(std::int64_t expert, std::int64_t g) const {
-    return data_.get() + static_cast<std::size_t>(expert * n_group() + g) * group_bytes();
+    return data_ + static_cast<std::size_t>(expert * n_group() + g) * group_bytes();
   }
 
-  // Packs one expert's rows. Row r begins at rows + r * row_stride (bytes).
+  const std::uint8_t* data() const { return data_; }
+  bool is_borrowed() const { return !memory_; }
+
+  // Packs one expert's rows; not for borrowed data. Row r begins at rows + r * row_stride (bytes).
   void fill(std::int64_t expert,
             const std::uint8_t* rows,
             std::int64_t row_stride,
             ThreadPool& pool);
 
+  // The same into a file that will be mapped, past this process's own memory; 0, or errno.
+  int write(std::int64_t expert,
+            const std::uint8_t* rows,
+            std::int64_t row_stride,
+            const FileRange& file,
+            ThreadPool& pool) const;
+
  private:
-  struct Free {
-    void operator()(std::uint8_t* p) const;
-  };
+  void pack_group(const std::uint8_t* rows,
+                  std::int64_t row_stride,
+                  std::int64_t g,
+                  std::uint8_t* to) const;
+
   TypeInfo info_;
   std::int64_t n_expert_, n_out_, n_in_;
-  std::unique_ptr<std::uint8_t, Free> data_;  // aligned to 64 bytes, with slack for prefetch
+  Memory memory_;
+  const std::uint8_t* data_;
 };
 
 }  // namespace junto

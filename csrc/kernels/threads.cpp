@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small pool: a loop is announced by raising a counter, workers that spin see it at once, pieces
-// are taken by an atomic add. A worker that has spun long without work yields, so that more threads
+// A small pool: a loop is announced by storing the number of its pieces, workers that spin see it
+// at once and take one piece after the other. The caller waits for pieces, not for workers: one
+// that the machine gave no time is not missed. Whoever has spun long yields, so that more threads
 // than processors still finish.
 
 #include "kernels/threads.h"
 
 #include <algorithm>
-#include <new>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -71,21 +71,19 @@ void ThreadPool::rest() {
   awake_.store(false);
 }
 
-std::byte* ThreadPool::bytes(std::size_t number, std::size_t n) {
+std::uint8_t* ThreadPool::bytes(std::size_t number, std::size_t n) {
   Buffer& buffer = buffers_.at(number);
   if (n > buffer.size) {
-    const std::size_t size = (n + n / 4 + 63) / 64 * 64;
-    buffer.memory.reset();
-    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(64, size)));
-    buffer.size = buffer.memory ? size : 0;
-    if (!buffer.memory) throw std::bad_alloc();
+    const std::size_t size = n + n / 4;
+    buffer = {};  // first, so that both are never held
+    buffer = {allocate(size), size};
   }
   return buffer.memory.get();
 }
 
 void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {
   if (n <= 0) return;
-  grain = std::max<std::int64_t>(grain, 1);
+  grain = std::max({std::int64_t{1}, grain, n >> 31});  // pieces are counted in 32 bits
   if (workers_.empty() || n <= grain) {
     const FlushTiny flush;
     for (std::int64_t i = 0; i < n; i += grain) body(i, std::min(n, i + grain), 0);
@@ -95,40 +93,43 @@ void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {
   if (!was_awake) wake();
   n_ = n;
   grain_ = grain;
+  n_piece_ = (n + grain - 1) / grain;
   body_ = &body;
-  next_.store(0, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  const std::uint64_t loop = (pieces_.load(std::memory_order_relaxed) >> 32) + 1;
+  pieces_.store(loop << 32 | static_cast<std::uint64_t>(n_piece_), std::memory_order_release);
   share(0);
-  const int n_workers = static_cast<int>(workers_.size());
-  spin_until([&] { return done_.load(std::memory_order_acquire) == n_workers; });
+  spin_until([&] { return done_.load(std::memory_order_acquire) == n_piece_; });
   if (!was_awake) rest();
+}
+
+bool ThreadPool::open() const {
+  return static_cast<std::uint32_t>(pieces_.load(std::memory_order_relaxed)) != 0;
 }
 
 void ThreadPool::share(int thread) {
   const FlushTiny flush;
-  for (;;) {
-    const std::int64_t first = next_.fetch_add(grain_, std::memory_order_relaxed);
-    if (first >= n_) return;
+  std::uint64_t seen = pieces_.load(std::memory_order_relaxed);
+  while (static_cast<std::uint32_t>(seen) != 0) {
+    if (!pieces_.compare_exchange_weak(
+            seen, seen - 1, std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
+    const std::int64_t first = (n_piece_ - static_cast<std::uint32_t>(seen)) * grain_;
     (*body_)(first, std::min(n_, first + grain_), thread);
+    done_.fetch_add(1, std::memory_order_release);
+    seen = pieces_.load(std::memory_order_relaxed);
   }
 }
 
 void ThreadPool::work(int thread) {
-  std::uint64_t seen = 0;
   for (;;) {
     if (!awake_.load(std::memory_order_acquire)) {
       std::unique_lock<std::mutex> lock(mutex_);
-      sleepers_.wait(lock, [&] { return hot_ || round_.load() != seen; });
+      sleepers_.wait(lock, [&] { return hot_; });
     }
-    spin_until([&] {
-      return round_.load(std::memory_order_acquire) != seen || stop_.load() || !awake_.load();
-    });
+    spin_until([&] { return open() || stop_.load() || !awake_.load(); });
     if (stop_.load()) return;
-    if (round_.load(std::memory_order_acquire) == seen) continue;
-    ++seen;
     share(thread);
-    done_.fetch_add(1, std::memory_order_release);
   }
 }
 

@@ -6,11 +6,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "kernels/memory.h"
 
 namespace junto {
 
@@ -61,16 +61,14 @@ class ThreadPool {
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
   struct Buffer {
-    std::unique_ptr<std::byte, Free> memory;
+    Memory memory;
     std::size_t size = 0;
   };
-  std::byte* bytes(std::size_t number, std::size_t n);
+  std::uint8_t* bytes(std::size_t number, std::size_t n);
   void run(std::int64_t n, std::int64_t grain, Body body);
   void work(int thread);
+  bool open() const;
   void share(int thread);
 
   std::array<Buffer, 4> buffers_;
@@ -81,11 +79,12 @@ class ThreadPool {
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
 
-  // The loop in progress. `round_` is raised to start it, `done_` counts workers that left it.
-  std::atomic<std::uint64_t> round_{0};
-  std::atomic<int> done_{0};
-  std::atomic<std::int64_t> next_{0};
-  std::int64_t n_ = 0, grain_ = 1;
+  // The loop in progress. The low half of `pieces_` counts those that nobody has taken, the high
+  // half numbers the loop, so that a worker that comes late cannot take a piece of one that has
+  // ended. Whoever holds a piece may read the rest: the loop ends when all of them are done.
+  alignas(64) std::atomic<std::uint64_t> pieces_{0};
+  alignas(64) std::atomic<std::int64_t> done_{0};
+  std::int64_t n_ = 0, grain_ = 1, n_piece_ = 0;
   const Body* body_ = nullptr;
 };
 

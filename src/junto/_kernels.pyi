@@ -93,14 +93,35 @@ def rope(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict
 class PackedMatrix:
     """A weight, or a stack of one an expert, packed."""
 
-    def __init__(self, type: str, n_expert: int, n_out: int, n_in: int) -> None: ...
+    def __init__(self, type: str, n_expert: int, n_out: int, n_in: int, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """
+        Memory to be filled; or, with `data`, a packed form that lies there already.
+        """
 
     def fill(self, expert: int, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), device='cpu', writable=False)], pool: ThreadPool) -> None:
         """Pack one expert's stored rows, uint8 [n_out, bytes of a row]."""
 
+    def write(self, expert: int, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), device='cpu', writable=False)], descriptor: int, offset: int, pool: ThreadPool) -> int:
+        """
+        Pack one expert's rows into a file in which the matrix begins at `offset`; 0, or errno.
+        """
+
+    @staticmethod
+    def size(type: str, n_expert: int, n_out: int, n_in: int) -> int:
+        """Bytes that such a matrix takes."""
+
+    @property
+    def data(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+        """The packed form, uint8 [n_bytes], read-only."""
+
     @property
     def n_bytes(self) -> int:
         """Bytes of the packed form."""
+
+def checksum(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], pool: ThreadPool) -> int:
+    """
+    A number that changes with any byte of uint8 [n]; it finds damage, not malice.
+    """
 
 def linear(level: str, pool: ThreadPool, weight: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """y = x @ weight.T + bias."""

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from junto.cli.cache import cache
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
@@ -41,6 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.add_typer(cache)
 
 
 def _print_version(wanted: bool) -> None:

@@ -108,10 +108,12 @@ def _n_vocab(file: GGUFFile, source: str) -> int:
 def take(blueprint: Blueprint, ops: Ops) -> Weights:
     """Hand matrices to the backend and read vectors as float32."""
     table, located = blueprint.architecture.TENSORS, blueprint.located
-    layers = [
-        fill(table.layer(blueprint.cfg, i), found, ops) for i, found in enumerate(located.layers)
-    ]
-    return Weights(fill(table.whole, located.whole, ops), tuple(layers))
+    with ops.loading():
+        layers = [
+            fill(table.layer(blueprint.cfg, i), found, ops)
+            for i, found in enumerate(located.layers)
+        ]
+        return Weights(fill(table.whole, located.whole, ops), tuple(layers))
 
 
 def fill(holder: type, found: Mapping[str, Found | None], ops: Ops) -> Any:

@@ -122,6 +122,10 @@ class Ops(Protocol):
         """Around the ops of one step: a backend may keep its threads ready in between."""
         ...
 
+    def loading(self) -> AbstractContextManager[None]:
+        """Around the taking of a model's weights; if it fails, it leaves nothing behind."""
+        ...
+
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert."""
         ...

@@ -1,7 +1,7 @@
 """The CPU backend as one object: it holds the threads and the level, and calls the kernels."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -21,6 +21,7 @@ from junto.ops.contract import (
 )
 from junto.ops.cpu.processors import clamped, usable_processors
 from junto.ops.cpu.spans import attention_spans, delta_spans
+from junto.ops.cpu.store import InMemory, Store
 from junto.ops.cpu.weights import pack, packed
 from junto.ops.views import F32, I32, DeltaView, KVView
 
@@ -30,17 +31,39 @@ class Cpu:
 
     n_threads   threads that share a kernel's work, the caller included
     level       instruction set, one of `_kernels.levels()`; None: `JUNTO_ISA`, or the best
+    store       where packed weights go, made for the pool of threads; memory if left out
     """
 
     name = "cpu"
 
-    def __init__(self, n_threads: int | None = None, level: str | None = None) -> None:
+    def __init__(
+        self,
+        n_threads: int | None = None,
+        level: str | None = None,
+        store: Callable[[_kernels.ThreadPool], Store] | None = None,
+    ) -> None:
         self.level = choose_level(level or os.environ.get("JUNTO_ISA"))
         if n_threads is not None and n_threads < 1:
             raise RequestError(f"n_threads is {n_threads}, expected at least 1")
         usable = usable_processors()
-        self.notes = clamped(n_threads, usable)
+        self._clamped = clamped(n_threads, usable)
         self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
+        self._store = store(self._pool) if store else InMemory()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On threads, and on where packed weights could not go."""
+        return (*self._clamped, *self._store.notes)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Packed weights get their file's name when all of them are packed."""
+        try:
+            yield
+        except BaseException:
+            self._store.abandon()
+            raise
+        self._store.finish()
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -53,7 +76,7 @@ class Cpu:
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Pack a matrix or a stack of experts."""
-        return pack(tensor, self._pool)
+        return pack(tensor, self._pool, self._store)
 
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows of the table, decoded from the file's own bytes."""

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from junto._kernels import PackedMatrix, ThreadPool
 from junto.errors import ModelError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import Weight
+from junto.ops.cpu.store import Shape, Store
 
 PACKED_TYPES = frozenset(["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4"])
 
@@ -24,8 +23,8 @@ class Packed:
     tensor: Tensor | None
 
 
-def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool) -> Weight:
-    """Pack a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert.
+def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool, store: Store) -> Weight:
+    """Pack a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert, into a store.
 
     ModelError if the type has no kernel.
     """
@@ -37,9 +36,8 @@ def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool) -> Weight:
             f"cannot use yet (it takes {', '.join(sorted(PACKED_TYPES))}); try backend 'reference'"
         )
     n_out, n_in = first.shape
-    matrix = PackedMatrix(first.type.name, len(experts), n_out, n_in)
-    for i, expert in enumerate(experts):
-        matrix.fill(i, np.asarray(expert.data), pool)
+    stored = Shape(first.name, first.type.name, len(experts), n_out, n_in)
+    matrix = store.matrix(stored, experts, pool)
     single = isinstance(tensor, Tensor) and len(tensor.shape) == 2
     shape = (n_out, n_in) if single else (len(experts), n_out, n_in)
     return Weight(first.name, shape, Packed(matrix, tensor if isinstance(tensor, Tensor) else None))

@@ -27,6 +27,10 @@ class Reference(matrices.Matrices):
         """Nothing needs to be ready."""
         return nullcontext()
 
+    def loading(self) -> AbstractContextManager[None]:
+        """Weights stay where they are."""
+        return nullcontext()
+
     rms_norm = staticmethod(elementwise.rms_norm)
     gated_rms_norm = staticmethod(elementwise.gated_rms_norm)
     sigmoid_gate = staticmethod(elementwise.sigmoid_gate)

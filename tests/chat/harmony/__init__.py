@@ -1,0 +1,1 @@
+"""Tests of harmony, the dialogue format of gpt-oss."""
