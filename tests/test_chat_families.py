@@ -188,12 +188,13 @@ def test_no_thinking_and_effort_reach_the_prompt(families: dict[str, Family]) ->
     assert "Reasoning: high" in harmony.decode(harmony.render(USER, effort="high"))
 
 
+@pytest.mark.parametrize(("name", "whose"), [("qwen35", "Qwen3.5"), ("gpt-oss", "gpt-oss")])
 def test_a_file_without_template_says_whose_it_takes(
-    families: dict[str, Family], tmp_path: Path
+    families: dict[str, Family], name: str, whose: str, tmp_path: Path
 ) -> None:
-    unpacked("tokenizers/qwen35.tokenizer.json.xz", tmp_path)
-    text = junto.load_text(tmp_path / "qwen35.tokenizer.json")
+    text = junto.load_text(unpacked(f"tokenizers/{name}.tokenizer.json.xz", tmp_path))
     assert text.notes == (
-        "qwen35.tokenizer.json: no chat template in the file; conversations are those of Qwen",
+        f"{name}.tokenizer.json: no chat template in the model file; using {whose}'s",
     )
-    assert text.render(USER) == families["qwen"].text.render(USER)
+    family = families["qwen" if name == "qwen35" else "harmony"]
+    assert text.render(USER) == family.text.render(USER)

@@ -33,19 +33,13 @@ class Text:
         self.name = name
         self.tokenizer = tokenizer
         self.dialogue: Dialogue = dialogue_of(tokenizer)
-        self.notes = (*tokenizer.notes, *self._template_notes())
+        self.notes = (*tokenizer.notes, *(f"{name}: {note}" for note in self.dialogue.notes))
 
     @property
     def can_chat(self) -> bool:
         """Whether conversations can be rendered: by the family's rules, or the file's template."""
         has_rules = not isinstance(self.dialogue, PlainTemplate)
         return has_rules or self.tokenizer.chat_template is not None
-
-    def _template_notes(self) -> tuple[str, ...]:
-        if self.tokenizer.chat_template is not None or not self.can_chat:
-            return ()
-        family = type(self.dialogue).__name__
-        return (f"{self.name}: no chat template in the file; conversations are those of {family}",)
 
     @property
     def stop_ids(self) -> frozenset[int]:

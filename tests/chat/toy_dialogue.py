@@ -81,6 +81,7 @@ class ToyParser:
 class ToyDialogue:
     """A `Dialogue` of the toy family: contents in a row, and <think> when it is asked."""
 
+    notes = ()
     stop_ids = frozenset({END})
 
     def __init__(self) -> None:

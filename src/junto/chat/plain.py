@@ -18,6 +18,8 @@ from junto.chat.tokenizer import Tokenizer
 class PlainTemplate:
     """A `Dialogue` by the template of the file."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
