@@ -19,6 +19,7 @@ ROWS = (
     {"cache"},
     {"models"},
     {"chat", "engine"},
+    {"text", "reply"},
     {"model"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import

@@ -53,7 +53,7 @@ def test_token_ids_need_no_tokenizer(textless: junto.Model) -> None:
 
 
 def test_only_text_asks_for_a_tokenizer(textless: junto.Model) -> None:
-    with pytest.raises(TextError, match="tiny: no tokenizer in the file; give token ids"):
+    with pytest.raises(TextError, match="tiny: no tokenizer in the file; only token ids"):
         textless.generate("text")
     with pytest.raises(TextError, match="no stop strings"):
         textless.generate([1], stop=["x"])
@@ -100,16 +100,22 @@ def test_load_refuses_unknown_backends_kv_and_contexts(tmp_path: Path) -> None:
     with pytest.raises(
         RequestError, match="kv 'q3' is unknown; backend 'reference' has: auto, f32"
     ):
-        junto.load(path, kv="q3")
+        junto.load(path, backend="reference", kv="q3")
     with pytest.raises(RequestError, match="kv 'f16' is unknown; backend 'reference' has: auto"):
         junto.load(path, backend="reference", kv="f16")
     with pytest.raises(RequestError, match="kv 'q3' is unknown; backend 'cpu' has: auto, f32, f16"):
-        junto.load(path, backend="cpu", kv="q3")
+        junto.load(path, kv="q3")
     with pytest.raises(RequestError, match="n_threads is for 'cpu'"):
-        junto.load(path, n_threads=2)
+        junto.load(path, backend="reference", n_threads=2)
     with pytest.raises(RequestError, match=f"expected 1 to {n_ctx_train:,}"):
         junto.load(path, n_ctx=n_ctx_train + 1)
     assert junto.load(path, kv="f32", n_ctx=77).n_ctx == 77
+
+
+def test_the_kernels_compute_unless_told_otherwise(tmp_path: Path) -> None:
+    path = TINY_LLAMA.write_gguf(tmp_path / "tiny.gguf")
+    assert junto.load(path).runner.ops.name == "cpu"
+    assert junto.load(path, backend="reference").runner.ops.name == "reference"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
