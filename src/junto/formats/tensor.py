@@ -44,7 +44,7 @@ class Tensor:
     @property
     def n_bytes(self) -> int:
         """The stored size, worked out from shape and type without a read."""
-        return math.prod(stored_shape(self.type, self.shape))
+        return n_bytes_stored(self.type, self.shape)
 
     def float32(self) -> F32:
         """Decode the whole tensor to F32 [*shape]; FormatError if its type cannot be decoded.
@@ -88,3 +88,8 @@ def stored_shape(type: QuantType, shape: tuple[int, ...]) -> tuple[int, ...]:
     FormatError if the rows are not whole blocks.
     """
     return (*shape[:-1], type.n_bytes_row(shape[-1] if shape else 1))
+
+
+def n_bytes_stored(type: QuantType, shape: tuple[int, ...]) -> int:
+    """Return the bytes of a whole tensor; FormatError if the rows are not whole blocks."""
+    return math.prod(stored_shape(type, shape))
