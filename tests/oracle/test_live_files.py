@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from junto.formats.gguf import read_gguf
+from junto.formats.gguf_split_writer import split_gguf
 from junto.formats.gguf_writer import OutTensor, write_gguf
 from junto.formats.safetensors import read_safetensors
 from junto.formats.safetensors_writer import write_safetensors
@@ -76,3 +77,13 @@ def test_transformers_computes_the_golden_of_a_checkpoint_we_wrote(
     golden = goldens.load("transformers", TINY[name].golden)
     logits = transformers.logits(transformers.load(tmp_path / "ours"), golden.tokens[:130])
     assert goldens.error_at(golden, 130, logits) < BOUND
+
+
+@pytest.mark.parametrize("options", [{"n_part": 3}, {"max_bytes": 150_000}])
+def test_llama_cpp_computes_the_golden_of_parts_we_wrote(
+    options: dict[str, Any], tmp_path: Path, llama_cpp: Any
+) -> None:
+    name = "llama_untied"
+    parts = split_gguf(source(name, tmp_path), tmp_path / "ours", **options)
+    assert len(parts) > 2
+    assert llama_cpp_error(name, parts[0], llama_cpp) < BOUND

@@ -31,6 +31,7 @@ from junto.formats.gguf_file import (
     GGUFFile,
 )
 from junto.formats.gguf_metadata import StoredValue, StringArray, Value, read_metadata
+from junto.formats.gguf_split import joined
 from junto.formats.mapped_file import MappedFile, map_file, quoted
 from junto.formats.quant_types import TYPES_BY_ID, QuantType
 from junto.formats.tensor import Tensor, stored_shape
@@ -53,8 +54,15 @@ class _TensorInfo:
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
-    """Map a GGUF file and parse its header; FormatError if any of it is not as it must be."""
-    path = Path(path)
+    """Map a GGUF file and parse its header; of a split model, all parts, whichever is named.
+
+    FormatError if any of it is not as it must be, or parts do not belong together.
+    """
+    return joined(read_part(Path(path)), read_part)
+
+
+def read_part(path: Path) -> GGUFFile:
+    """Map one file and parse its header, whether it is whole or a part of a split model."""
     file = map_file(path)
     cursor = Cursor(file)
     version, n_tensor, n_kv = _read_start(cursor)

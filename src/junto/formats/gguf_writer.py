@@ -68,20 +68,21 @@ class _Placed:
 class Layout:
     """A GGUF file to be: its header made, the place of each tensor known.
 
+    header    all bytes before the tensor data
     n_bytes   size of the whole file
     """
 
     def __init__(self, metadata: Mapping[str, OutValue], tensors: Sequence[OutTensor]) -> None:
         if max(len(metadata), len(tensors)) > MAX_ITEMS:
             raise FormatError(f"more than {MAX_ITEMS} keys or tensors")
-        self._alignment = alignment(metadata)
+        self.alignment = _alignment(metadata)
         entries = b"".join(encode_entry(key, value) for key, value in metadata.items())
         self._placed, end = self._place(tensors)
         infos = b"".join(_info(placed) for placed in self._placed)
         counts = struct.pack("<QQ", len(tensors), len(metadata))
         header = _START + counts + entries + infos
-        self._header = header + bytes(-len(header) % self._alignment if tensors else 0)
-        self.n_bytes = len(self._header) + end
+        self.header = header + bytes(-len(header) % self.alignment if tensors else 0)
+        self.n_bytes = len(self.header) + end
 
     def file(self, path: Path, advance: Advance | None) -> NewFile:
         """Say how to write this to a path."""
@@ -94,20 +95,20 @@ class Layout:
                 raise FormatError(f"tensor {quoted(tensor.name)} is given twice")
             names.add(tensor.name)
             placed.append(_Placed(tensor, end, _checked_size(tensor)))
-            end += padded(placed[-1].n_bytes, self._alignment)
+            end += padded(placed[-1].n_bytes, self.alignment)
         return placed, end
 
     def _write(self, sink: Sink, path: Path, advance: Advance | None) -> None:
-        sink.write(self._header)
+        sink.write(self.header)
         for placed in self._placed:
             try:
                 placed.tensor.write(sink, advance)
             except FormatError as error:
                 raise FormatError(f"{path.name}: {error}") from None
-            sink.write(bytes(-placed.n_bytes % self._alignment))
+            sink.write(bytes(-placed.n_bytes % self.alignment))
 
 
-def alignment(metadata: Mapping[str, OutValue]) -> int:
+def _alignment(metadata: Mapping[str, OutValue]) -> int:
     """Return `general.alignment`, or what its absence means; FormatError if it cannot be one."""
     key = "general.alignment"
     if key not in metadata:
@@ -140,6 +141,11 @@ def _checked_size(tensor: OutTensor) -> int:
         return tensor.n_bytes
     except FormatError as error:
         raise FormatError(f"{place}: {error}") from None
+
+
+def n_bytes_info(tensor: OutTensor) -> int:
+    """Return the bytes that a tensor takes in the header."""
+    return len(_info(_Placed(tensor, 0, 0)))
 
 
 def _info(placed: _Placed) -> bytes:
