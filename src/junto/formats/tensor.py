@@ -69,9 +69,8 @@ class Tensor:
         """
         if len(self.shape) < 2:
             raise TypeError(f"tensor {self.name!r} of shape {self.shape} has no rows to select")
-        # Tried on a stand-in for the first axis, so that a wrong index fails here and not on read.
-        chosen = np.broadcast_to(np.uint8(0), self.shape[:1])[index]
-        shape = (*chosen.shape, *self.shape[1:])
+        kept = _selected(index, self.shape[0], self.name)
+        shape = (*kept, *self.shape[1:])
         return Tensor(self.name, shape, self.type, self.source, lambda: self.read()[index])
 
     @staticmethod
@@ -80,6 +79,23 @@ class Tensor:
         values = np.ascontiguousarray(array, np.float32)  # a scalar becomes [1]
         data = values.view(np.uint8)
         return Tensor(name, array.shape, TYPES["F32"], source, lambda: data)
+
+
+def _selected(
+    index: int | slice | npt.NDArray[np.integer[Any]], n: int, name: str
+) -> tuple[int, ...]:
+    """Return the axes that an index leaves of one of length `n`; a wrong one fails here already.
+
+    Models take slices of each of tens of thousands of experts, so no array is made for those.
+    """
+    if isinstance(index, slice):
+        return (len(range(*index.indices(n))),)
+    if isinstance(index, np.ndarray):
+        chosen: npt.NDArray[np.uint8] = np.broadcast_to(np.uint8(0), (n,))[index]
+        return chosen.shape
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of range for tensor {name!r} of {n} rows")
+    return ()
 
 
 def stored_shape(type: QuantType, shape: tuple[int, ...]) -> tuple[int, ...]:
