@@ -140,8 +140,7 @@ def _read_numbers(cursor: Cursor, type_id: int, n: int) -> npt.NDArray[Any]:
 
 def _read_strings(cursor: Cursor, n: int) -> StringArray:
     """Step from length to length: the only loop whose speed a user can feel."""
-    if n * _MIN_BYTES_STRING > cursor.left:
-        raise cursor.error(f"{n} strings exceed the {cursor.left} bytes left")
+    cursor.expect_strings(n, _MIN_BYTES_STRING)
     length_at = NUMBERS[U64][1].unpack_from
     buffer, n_bytes = cursor.file.buffer, cursor.file.n_bytes
     starts = array("Q")
