@@ -226,6 +226,18 @@ def test_more_items_than_any_model_has_are_refused(write: Write, monkeypatch: An
         read_gguf(write(g.gguf(kvs, [info, info], b"\0")))
 
 
+def test_more_strings_than_any_vocabulary_has_are_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stepping over them takes time, and a gigabyte holds a hundred million empty ones."""
+    monkeypatch.setattr("junto.formats.gguf_cursor.MAX_STRINGS", 3)
+    two = g.array(g.STRING, [g.string("a"), g.string("")])
+    with pytest.raises(
+        FormatError, match=r"'j' at byte \d+: 2 strings, expected at most 3 in a fil"
+    ):
+        read_values(write, g.kv("k", g.ARRAY, two), g.kv("j", g.ARRAY, two))
+
+
 def test_long_or_multiline_names_keep_the_message_on_one_short_line(write: Write) -> None:
     with pytest.raises(FormatError) as raised:
         read_values(write, g.kv("line\n" * 9000, 77, b""))

@@ -239,23 +239,6 @@ def test_general_architecture_must_be_a_name() -> None:
         assert refusal(file) == f"fake.gguf: 'general.architecture' is {shown}, expected a name"
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_part_of_a_split_file_is_told(first: bool) -> None:
-    """Later parts hold no key but those of the split; the message was about the architecture."""
-    split = {"split.no": 0 if first else 1, "split.count": 3, "split.tensors.count": 733}
-    whole = tiny_gguf(QWEN)
-    keys = {**whole.metadata, **split} if first else split
-    file = gguf(keys, whole)
-    assert refusal(file) == "fake.gguf: is one of 3 parts; this build reads whole files only"
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_file_that_is_the_only_part_is_read(count: int) -> None:
-    whole = tiny_gguf(QWEN)
-    file = gguf({**whole.metadata, "split.count": count}, whole)
-    assert locate(file).cfg.n_layer == 4
-
-
 @pytest.mark.parametrize("tokens", [7, "tok", np.arange(9)])
 def test_vocabulary_that_is_no_list_of_strings_is_refused(tokens: Any) -> None:
     """A number raised a TypeError, and a string counted as a vocabulary of its letters."""

@@ -21,6 +21,8 @@ from junto.errors import TextError
 
 
 def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # reading a pipe would wait for a writer
+        raise TextError(f"{path}: not a regular file")
     try:
         parsed = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -21,8 +21,8 @@ from junto.formats.tensor import Tensor
 
 __all__ = ["Checkpoint", "read_safetensors"]
 
-_WHOLE = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
+WHOLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 _SHARD_NAME = re.compile(r"model(\.safetensors)?-\d{5}-of-\d{5}\.safetensors")
 
 
@@ -51,13 +51,13 @@ def read_safetensors(path: str | Path) -> Checkpoint:
 
 def _find_weights(folder: Path) -> Path:
     """Choose the index or the one file of a folder; FormatError if neither is there."""
-    index, whole = folder / _INDEX, folder / _WHOLE
+    index, whole = folder / INDEX, folder / WHOLE
     if index.exists():
         return index
     if not whole.exists():
         found = ", ".join(sorted(p.name for p in folder.glob("*.safetensors"))[:4])
-        raise FormatError(f"{folder}: holds no {_WHOLE} and no {_INDEX}; found: {found or 'none'}")
-    _refuse_strays(folder, {_WHOLE}, _WHOLE)
+        raise FormatError(f"{folder}: holds no {WHOLE} and no {INDEX}; found: {found or 'none'}")
+    _refuse_strays(folder, {WHOLE}, WHOLE)
     return whole
 
 
@@ -121,7 +121,7 @@ def _refuse_strays(folder: Path, known: set[str], named_by: str) -> None:
     A whole model beside an index that does not name it is such a file too.
     """
     for path in sorted(folder.glob("model*.safetensors")):
-        looks_owned = path.name == _WHOLE or _SHARD_NAME.fullmatch(path.name)
+        looks_owned = path.name == WHOLE or _SHARD_NAME.fullmatch(path.name)
         if looks_owned and path.name not in known:
             raise FormatError(
                 f"{path.name}: a stray file: {named_by} does not name it; move one of them away"

@@ -45,7 +45,7 @@ class Weights:
 
 
 def open_file(path: Path) -> GGUFFile | Checkpoint:
-    """Open a GGUF, a safetensors file, an index of shards, or a folder of them."""
+    """Open a GGUF or any part of one, a safetensors file, an index of shards, or their folder."""
     if not path.exists():
         raise ModelError(f"{path}: no such file or folder")
     if path.is_dir() or path.suffix in (".safetensors", ".json"):
@@ -60,7 +60,6 @@ def locate(file: GGUFFile | Checkpoint) -> Blueprint:
 
 def _locate_gguf(file: GGUFFile) -> Blueprint:
     source = file.path.name
-    _refuse_split(file.metadata, source)  # first: later parts do not even name the architecture
     architecture, name = by_gguf_name(file.metadata, source)
     keys = Keys(file.metadata, source, f"{name}.")
     cfg = architecture.Config.from_gguf(keys, _n_vocab(file, source))
@@ -84,12 +83,6 @@ def _notes(located: Located, unread: list[str], source: str) -> tuple[str, ...]:
     if not unread:
         return located.notes
     return (*located.notes, f"{source}: keys not understood and not used: {', '.join(unread)}")
-
-
-def _refuse_split(metadata: Mapping[str, object], source: str) -> None:
-    n_part = metadata.get("split.count", 1)
-    if not (isinstance(n_part, int) and n_part in (0, 1)):
-        raise ModelError(f"{source}: is one of {n_part} parts; this build reads whole files only")
 
 
 def _n_vocab(file: GGUFFile, source: str) -> int:
