@@ -19,7 +19,7 @@ ROWS = (
     {"cache"},
     {"models"},
     {"chat", "engine"},
-    {"text", "reply"},
+    {"text", "reply", "backends"},
     {"model"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import

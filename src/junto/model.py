@@ -6,13 +6,13 @@ It joins the parts (files, model, backend, text) and holds none of their rules.
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from junto.backends import BACKENDS, Wishes
 from junto.cache import KVType
 from junto.chat.answer import Answer
 from junto.chat.detokenizer import StreamDecoder
@@ -24,31 +24,11 @@ from junto.engine.runner import Runner
 from junto.errors import RequestError, TextError
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Ops, Sampling
-from junto.ops.cpu import Cpu
-from junto.ops.reference import Reference
+from junto.ops.cpu.store import Progress, unseen
 from junto.ops.views import F32
 from junto.reply import ContentDecoder, Decoder, NoDecoder, Piece, Reply, Tokens, pieces
 from junto.text import Text, text_of, turn
 
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """How a backend is made, and how it can hold keys and values ("auto" is its choice)."""
-
-    make: Callable[[int | None], Ops]
-    kv: Mapping[str, KVType]
-
-
-def _reference(n_threads: int | None) -> Ops:
-    if n_threads is not None:
-        raise RequestError("backend 'reference' leaves threads to NumPy; n_threads is for 'cpu'")
-    return Reference()
-
-
-BACKENDS = {
-    "cpu": Backend(Cpu, {"auto": np.float16, "f32": np.float32, "f16": np.float16}),
-    "reference": Backend(_reference, {"auto": np.float32, "f32": np.float32}),
-}
 N_SLOT = 8
 """Sequences a model can hold at once."""
 
@@ -257,6 +237,9 @@ def load(
     kv: str = "auto",
     n_ctx: int | None = None,
     n_threads: int | None = None,
+    *,
+    keep_packed: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
 
@@ -265,6 +248,9 @@ def load(
                choice, float16 on cpu and float32 on reference
     n_ctx      most tokens of one sequence; None: what the model was trained for
     n_threads  threads of the cpu backend; None: the processors this process may use
+    keep_packed   keep the packed weights of a large model in a file that the next start maps, in
+               `junto.ops.cpu.packed_cache.packed_folder()`
+    progress   called with (bytes of weights that are ready, bytes of all) while they are packed
 
     JuntoError in one line where the file, the model or an argument is not as it must be.
     """
@@ -274,7 +260,24 @@ def load(
     if kv not in chosen.kv:
         raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(chosen.kv)}")
     blueprint = locate(open_file(Path(path)))
-    return assemble(blueprint, chosen.make(n_threads), n_ctx, kv=chosen.kv[kv])
+    files = blueprint.file.files
+    wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))
+    return assemble(blueprint, chosen.make(wishes), n_ctx, kv=chosen.kv[kv])
+
+
+def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:
+    """A counter of bytes that tells their sum, and that of all tensors."""
+    if tell is None:
+        return unseen
+    total = sum(tensor.n_bytes for tensor in blueprint.file.tensors.values())
+    n_done = 0
+
+    def advance(n_bytes: int) -> None:
+        nonlocal n_done
+        n_done += n_bytes
+        tell(min(n_done, total), total)
+
+    return advance
 
 
 def assemble(

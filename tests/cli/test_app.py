@@ -45,7 +45,7 @@ def test_help_of_run_has_examples_and_every_option() -> None:
     options = (
         "--prompt --file --n-predict --temp --top-k --top-p --min-p --seed --stop --system --raw"
         " --thinking --effort --thinking-budget"
-        " --json --n-ctx --backend --kv --threads --debug"
+        " --json --n-ctx --backend --kv --threads --no-cache --debug"
     )
     for option in options.split():
         assert option in result.output

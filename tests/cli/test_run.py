@@ -10,11 +10,11 @@ import pytest
 
 import junto
 import junto.chat.dialogue
+from junto.backends import BACKENDS
 from junto.chat.events import Event
 from junto.cli import main
 from junto.cli.run import Backend, Effort, KVType
 from junto.errors import ModelError
-from junto.model import BACKENDS
 from tests.chat.vocabularies import tiny_tokenizer, unknown_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model
 
@@ -55,11 +55,12 @@ def test_answer_goes_to_stdout_and_the_rest_to_stderr(model: FakeModel, capsys: 
 def test_options_reach_the_model(model: FakeModel) -> None:
     words = (
         "run m.gguf -p x -n 3 --temp 0.5 --top-k 7 --top-p 0.6 --min-p 0.1 --seed 9 --stop a"
-        " --stop bb --n-ctx 99 --backend cpu --kv f32 --threads 3"
+        " --stop bb --n-ctx 99 --backend cpu --kv f32 --threads 3 --no-cache"
         " --no-thinking --effort low --thinking-budget 0"
     )
     assert main(words.split()) == 0
-    options = {"backend": "cpu", "kv": "f32", "n_ctx": 99, "n_threads": 3}
+    options: dict[str, object] = {"backend": "cpu", "kv": "f32", "n_ctx": 99, "n_threads": 3}
+    options |= {"keep_packed": False, "progress": None}
     assert model.loaded == [(Path("m.gguf"), options)]
     assert model.asked[0][1] == {
         "n_predict": 3,

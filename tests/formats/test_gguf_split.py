@@ -67,6 +67,7 @@ def test_any_part_opens_the_model(parts: list[Path], opened: int) -> None:
     assert dict(file.metadata) == {"general.architecture": "llama"}
     assert list(file.stored) == ["general.architecture"]
     assert file.path == parts[0]
+    assert file.files == tuple(parts)
     assert {name: t.float32().tolist() for name, t in file.tensors.items()} == (
         {"a": [1], "b": [2], "c": [3], "d": [4]}
     )

@@ -15,6 +15,7 @@ import typer
 from junto.cli.answer_writer import AnswerWriter
 from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
+from junto.cli.loading_bar import loading_bar
 from junto.cli.pipe import forget_stdout
 from junto.cli.prompt_source import read_prompt
 from junto.errors import TextError
@@ -139,6 +140,10 @@ def run(
         int | None,
         typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),
     ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", help="Keep no packed weights for the next start."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Answer one prompt.
@@ -164,7 +169,9 @@ def run(
         raise typer.BadParameter("--stop must not be empty")
     text = read_prompt(prompt, file)
     start = time.perf_counter()
-    loaded = _load(model or find_default_model(), backend, kv, n_ctx, threads)
+    loaded = _load(
+        model or find_default_model(), backend, kv, n_ctx, threads, keep_packed=not no_cache
+    )
     load_s = time.perf_counter() - start
     sampling = {"temperature": temp, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     options: dict[str, Any] = {**sampling, "stop": tuple(stop or ())}
@@ -203,11 +210,26 @@ def _messages(text: str, system: str | None) -> list[dict[str, str]]:
 
 
 def _load(
-    path: Path, backend: Backend, kv: KVType, n_ctx: int | None, threads: int | None
+    path: Path,
+    backend: Backend,
+    kv: KVType,
+    n_ctx: int | None,
+    threads: int | None,
+    *,
+    keep_packed: bool,
 ) -> "Model":
     import junto
 
-    model = junto.load(path, backend=backend.value, kv=kv.value, n_ctx=n_ctx, n_threads=threads)
+    with loading_bar(path.name) as progress:
+        model = junto.load(
+            path,
+            backend=backend.value,
+            kv=kv.value,
+            n_ctx=n_ctx,
+            n_threads=threads,
+            keep_packed=keep_packed,
+            progress=progress,
+        )
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
     return model

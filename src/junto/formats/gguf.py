@@ -78,6 +78,7 @@ def read_part(path: Path) -> GGUFFile:
         MappingProxyType(metadata),
         MappingProxyType(tensors),
         MappingProxyType(stored),
+        (path,),
     )
 
 

@@ -18,6 +18,7 @@ class GGUFFile:
     """An open GGUF file: metadata by key and tensors by name, both in the order of the file.
 
     stored   the metadata as the file holds it, for writers that copy it
+    files    what it was read from: one file, or all parts of a split model
     """
 
     path: Path
@@ -25,3 +26,4 @@ class GGUFFile:
     metadata: Mapping[str, Value]
     tensors: Mapping[str, Tensor]
     stored: Mapping[str, StoredValue] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()

@@ -76,7 +76,8 @@ def joined(file: GGUFFile, read_part: Callable[[Path], GGUFFile]) -> GGUFFile:
         _refuse_other_model(parts[0], part)
     tensors = _all_tensors(parts)
     metadata, stored = _without_split(first.metadata), _without_split(first.stored)
-    return GGUFFile(first.path, first.version, metadata, MappingProxyType(tensors), stored)
+    proxy = MappingProxyType(tensors)
+    return GGUFFile(first.path, first.version, metadata, proxy, stored, tuple(paths))
 
 
 def _part(file: GGUFFile) -> _Part:

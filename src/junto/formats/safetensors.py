@@ -28,11 +28,15 @@ _SHARD_NAME = re.compile(r"model(\.safetensors)?-\d{5}-of-\d{5}\.safetensors")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """An open checkpoint: tensors by name, and config.json beside them ({} if there is none)."""
+    """An open checkpoint: tensors by name, and config.json beside them ({} if there is none).
+
+    files   what the tensors were read from, an index included
+    """
 
     path: Path
     tensors: Mapping[str, Tensor]
     config: Mapping[str, Any]
+    files: tuple[Path, ...] = ()
 
 
 def read_safetensors(path: str | Path) -> Checkpoint:
@@ -46,7 +50,9 @@ def read_safetensors(path: str | Path) -> Checkpoint:
     tensors = _read_indexed(weights) if weights.suffix == ".json" else read_shard(weights)
     config_path = folder / "config.json"
     config = read_json_object(config_path) if config_path.exists() else {}
-    return Checkpoint(path, MappingProxyType(tensors), MappingProxyType(config))
+    shards = {folder / tensor.source for tensor in tensors.values()}
+    files = (weights, *sorted(shards - {weights}))
+    return Checkpoint(path, MappingProxyType(tensors), MappingProxyType(config), files)
 
 
 def _find_weights(folder: Path) -> Path:
