@@ -13,6 +13,8 @@ from typing import TypeVar
 from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
+from junto.chat.provenance import Text, concatenated
+
 MAX_STEPS = 5_000_000
 MAX_CHARS = 8_000_000
 MAX_COPIED = 512_000_000
@@ -142,11 +144,13 @@ def replaced(text: str, old: object, new: object, count: int = -1) -> str:
     return text.replace(old, new, count)
 
 
-def joined(separator: str, parts: Iterable[object]) -> str:
+def joined(separator: str, parts: Iterable[object]) -> Text:
     """separator.join(parts), measured; each part is made text first."""
     texts = [str(weighed(part)) for part in parts]
     BUDGET.get().copy(sum(map(len, texts)) + len(separator) * len(texts))
-    return separator.join(texts)
+    if separator:
+        texts = [text for part in texts for text in (separator, part)][1:]
+    return concatenated(texts)
 
 
 def trimmed(text: str, chars: str | None = None) -> str:

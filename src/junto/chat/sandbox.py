@@ -3,6 +3,11 @@
 The sandbox of Jinja2 stops access to Python's insides. On top of it the syntax tree is changed so
 that every loop pass, macro and block counts a step and every value that is kept is weighed; what
 can make something long out of something short is measured or not offered. Knows no chat.
+
+Texts carry their provenance (see `provenance`). What the template's source says is its own:
+literals are marked, and of what the compiled template yields, only its data is a plain `str`. In
+values it is the other way round: a plain `str` has come from outside, or out of an operation
+without tracking.
 """
 
 import json
@@ -27,6 +32,7 @@ from junto.chat.bounds import (
     trimmed,
     weighed,
 )
+from junto.chat.provenance import Text, concatenated, own, shown
 
 T = TypeVar("T")
 
@@ -68,7 +74,17 @@ def _weighed(_: Context, value: T) -> T:
 
 
 @pass_context
-def _concat(_: Context, parts: list[object]) -> str:
+def _own(_: Context, literal: str) -> Text:
+    return own(literal)
+
+
+@pass_context
+def _shown(_: Context, value: object) -> Text:
+    return shown(weighed(value))
+
+
+@pass_context
+def _concat(_: Context, parts: list[object]) -> Text:
     return joined("", parts)
 
 
@@ -119,10 +135,13 @@ def _tojson(
     )
 
 
+# Names with a blank cannot be written in a template: only the changed syntax tree reaches them.
 _OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
-    "step": _step,
-    "weighed": _weighed,
-    "concat": _concat,
+    "one step": _step,
+    "is weighed": _weighed,
+    "own literal": _own,
+    "as text": _shown,
+    "in one": _concat,
     "replace": _replace,
     "join": _join,
     "trim": _trim,
@@ -136,7 +155,7 @@ def _filtered(expression: nodes.Node, name: str) -> nodes.Filter:
 
 
 def _counted(body: list[nodes.Node], lineno: int) -> list[nodes.Node]:
-    step = _filtered(nodes.Const(None, lineno=lineno), "step")
+    step = _filtered(nodes.Const(None, lineno=lineno), "one step")
     return [nodes.ExprStmt(step, lineno=lineno), *body]
 
 
@@ -145,10 +164,10 @@ class _Bounds(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, "weighed")
+        node.iter = _filtered(node.iter, "is weighed")
         node.body = _counted(node.body, node.lineno)
         if node.test is not None:  # passes that the test drops count too
-            passed = _filtered(nodes.Const(True, lineno=node.lineno), "step")
+            passed = _filtered(nodes.Const(True, lineno=node.lineno), "one step")
             node.test = nodes.And(passed, node.test, lineno=node.lineno)
         return node
 
@@ -160,19 +179,37 @@ class _Bounds(NodeTransformer):
     visit_CallBlock = visit_Macro
     visit_Block = visit_Macro
 
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:
+        self.generic_visit(node)
+        node.filter = _filtered(node.filter, "as text")
+        return node
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        return _filtered(node, "own literal") if isinstance(node.value, str) else node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        if isinstance(node.arg, nodes.Const):  # a key, not a text
+            node.node = self.visit(node.node)
+            return node
+        return self.generic_visit(node)
+
     def visit_Assign(self, node: nodes.Assign) -> nodes.Node:
         self.generic_visit(node)
-        node.node = _filtered(node.node, "weighed")
+        node.node = _filtered(node.node, "is weighed")
         return node
 
     def visit_With(self, node: nodes.With) -> nodes.Node:
         self.generic_visit(node)
-        node.values = [_filtered(value, "weighed") for value in node.values]
+        node.values = [_filtered(value, "is weighed") for value in node.values]
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "concat")
+        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "in one")
+
+
+def _finalized(value: object) -> Text:
+    return shown(weighed(value))
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
@@ -186,7 +223,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=["jinja2.ext.loopcontrols"],
             optimized=False,
-            finalize=weighed,
+            finalize=_finalized,
         )
         self.filters = {name: self.filters[name] for name in _FILTERS} | dict(_OWN_FILTERS)
         del self.globals["lipsum"]
@@ -195,9 +232,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tree: nodes.Template = _Bounds().visit(super()._parse(source, name, filename))
         return tree
 
+    @staticmethod
+    def concat(pieces: Iterable[str]) -> Text:
+        """What a compiled template yields, in one text; its data are plain texts, values never."""
+        return concatenated(own(piece) if type(piece) is str else piece for piece in pieces)
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Measure what the operator would make, then apply it."""
         _OPERATORS[operator](left, right)
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            return concatenated([left, right])
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -209,8 +253,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             check_braces(pattern, [*args, *named.values()])
         text = getattr(__obj, "__self__", None)
         if isinstance(text, str):
-            return _call_text_method(text, __obj.__name__, args, named)
-        return super().call(__context, __obj, *args, **kwargs)
+            result = _call_text_method(text, __obj.__name__, args, named)
+        else:
+            result = super().call(__context, __obj, *args, **kwargs)
+        # A call block yields what its call gives as it stands.
+        return shown(weighed(result)) if "caller" in kwargs else result
 
 
 def _call_text_method(text: str, name: str, args: Any, kwargs: Any) -> Any:
@@ -222,4 +269,6 @@ def _call_text_method(text: str, name: str, args: Any, kwargs: Any) -> Any:
         return joined(text, *args)
     if name.endswith("strip") and args and args[0] is not None and len(args[0]) > 100:
         raise Exceeded("it strips more than 100 different characters")
-    return getattr(text, name)(*args, **kwargs)
+    result = getattr(text, name)(*args, **kwargs)
+    # What was found in a text is part of it, though Python may hand back the literal it looked for.
+    return tuple(map(str.__str__, result)) if isinstance(result, tuple) else result
