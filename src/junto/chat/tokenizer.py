@@ -142,6 +142,28 @@ class Tokenizer:
         with _collector_paused():
             return read_tokenizer_json(Path(path))
 
+    def padded(self, n_vocab: int) -> "Tokenizer":
+        """The same for a model with an embedding of `n_vocab` rows: ids without a token are unused.
+
+        TextError where there are more tokens than rows.
+        """
+        if n_vocab < self.n_vocab:
+            raise TextError(
+                f"{self._vocabulary.source}: {self.n_vocab} tokens for an embedding of {n_vocab} "
+                "rows, expected at most as many; the tokenizer belongs to another model"
+            )
+        if n_vocab == self.n_vocab:
+            return self
+        tokens = [*self._vocabulary.tokens, *[""] * (n_vocab - self.n_vocab)]
+        unused = dict.fromkeys(range(self.n_vocab, n_vocab), TokenKind.UNUSED)
+        return Tokenizer(
+            replace(self._vocabulary, tokens=tokens, kinds={**self._vocabulary.kinds, **unused}),
+            self._words,
+            add_bos=self.add_bos,
+            chat_template=self.chat_template,
+            notes=self.notes,
+        )
+
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Ids of a text.
 
