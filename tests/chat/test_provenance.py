@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from junto.chat.provenance import Text, concatenated, own, own_runs, shown
+from junto.chat.provenance import Traced, concatenated, own, own_runs, shown
 from junto.chat.template import render
 
 PART = st.text("ab<|>", max_size=4)
@@ -14,14 +14,14 @@ PARTS = st.lists(st.tuples(PART, st.booleans()), max_size=6)
 Letters = list[tuple[str, bool]]
 
 
-def mixed(parts: list[tuple[str, bool]]) -> tuple[Text, Letters]:
+def mixed(parts: list[tuple[str, bool]]) -> tuple[Traced, Letters]:
     text = concatenated([own(part) if is_own else part for part, is_own in parts])
     return text, [(letter, is_own) for part, is_own in parts for letter in part]
 
 
 def letters(text: str) -> Letters:
     is_own = [False] * len(text)
-    if isinstance(text, Text):
+    if isinstance(text, Traced):
         for start, end in own_runs(text):
             is_own[start:end] = [True] * (end - start)
     return list(zip(text, is_own, strict=True))

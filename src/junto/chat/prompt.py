@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from junto.chat.provenance import Text, own, own_runs
+from junto.chat.provenance import Traced, own, own_runs
 from junto.chat.template import Message, render
 from junto.chat.tokenizer import Tokenizer
 from junto.errors import TextError
@@ -139,7 +139,7 @@ def prompt_ids(
     return _encode(tokenizer, text, {new: chr(old) for old, new in table.items()})
 
 
-def _names_of_tokens(tokenizer: Tokenizer) -> dict[str, Text]:
+def _names_of_tokens(tokenizer: Tokenizer) -> dict[str, Traced]:
     """What templates call the first and the last token."""
     names = {}
     if tokenizer.bos_id is not None:
@@ -149,7 +149,7 @@ def _names_of_tokens(tokenizer: Tokenizer) -> dict[str, Text]:
     return names
 
 
-def _encode(tokenizer: Tokenizer, text: Text, back: Mapping[str, str]) -> list[int]:
+def _encode(tokenizer: Tokenizer, text: Traced, back: Mapping[str, str]) -> list[int]:
     """Ids of rendered text; what stands between added tokens is plain text once changed back."""
     ids: list[int] = []
     plain = str.__str__(text)
@@ -161,7 +161,7 @@ def _encode(tokenizer: Tokenizer, text: Text, back: Mapping[str, str]) -> list[i
     return ids + tokenizer.encode(_changed_back(plain[end:], back), special=False)
 
 
-def _added_tokens(tokenizer: Tokenizer, text: Text) -> Iterator[tuple[int, int, int]]:
+def _added_tokens(tokenizer: Tokenizer, text: Traced) -> Iterator[tuple[int, int, int]]:
     """Where added tokens stand in the template's own letters: (start, end, id)."""
     plain = str.__str__(text)
     for start, end in own_runs(text):

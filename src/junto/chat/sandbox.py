@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from jinja2 import nodes, pass_context
+from jinja2.filters import do_title
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -32,9 +33,11 @@ from junto.chat.bounds import (
     trimmed,
     weighed,
 )
-from junto.chat.provenance import Text, concatenated, own, shown
+from junto.chat.provenance import Traced, concatenated, own, shown
 
 T = TypeVar("T")
+
+_MAX_CHARS_TITLE = 100_000
 
 # What chat templates use. Left out: what reaches attributes by name (attr), what pads, repeats or
 # adds up (batch, center, format, round, slice, sum, wordwrap, xmlattr), and what is random.
@@ -42,8 +45,8 @@ T = TypeVar("T")
 _FILTERS = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float",
     "groupby", "int", "items", "last", "length", "list", "lower", "map", "max", "min", "reject",
-    "rejectattr", "reverse", "safe", "select", "selectattr", "sort", "string", "title", "unique",
-    "upper", "wordcount",
+    "rejectattr", "reverse", "safe", "select", "selectattr", "sort", "string", "unique", "upper",
+    "wordcount",
 )
 _TEXT_METHODS = frozenset((
     "capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "index",
@@ -74,17 +77,17 @@ def _weighed(_: Context, value: T) -> T:
 
 
 @pass_context
-def _own(_: Context, literal: str) -> Text:
+def _own(_: Context, literal: str) -> Traced:
     return own(literal)
 
 
 @pass_context
-def _shown(_: Context, value: object) -> Text:
+def _shown(_: Context, value: object) -> Traced:
     return shown(weighed(value))
 
 
 @pass_context
-def _concat(_: Context, parts: list[object]) -> Text:
+def _concat(_: Context, parts: list[object]) -> Traced:
     return joined("", parts)
 
 
@@ -103,6 +106,13 @@ def _join(context: Context, parts: Iterable[object], d: str = "", attribute: Any
 @pass_context
 def _trim(_: Context, text: object, chars: str | None = None) -> str:
     return trimmed(str(text), chars)
+
+
+@pass_context
+def _title(_: Context, text: object) -> str:
+    if len(str(text)) > _MAX_CHARS_TITLE:  # Jinja2 cuts it into words first
+        raise Exceeded(f"it capitalizes more than {_MAX_CHARS_TITLE} characters")
+    return do_title(str(text))
 
 
 @pass_context
@@ -145,6 +155,7 @@ _OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
     "trim": _trim,
+    "title": _title,
     "indent": _indent,
     "tojson": _tojson,
 }
@@ -208,7 +219,7 @@ class _Bounds(NodeTransformer):
         return _filtered(nodes.List(node.nodes, lineno=node.lineno), "in one")
 
 
-def _finalized(value: object) -> Text:
+def _finalized(value: object) -> Traced:
     return shown(weighed(value))
 
 
@@ -233,7 +244,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return tree
 
     @staticmethod
-    def concat(pieces: Iterable[str]) -> Text:
+    def concat(pieces: Iterable[str]) -> Traced:
         """What a compiled template yields, in one text; its data are plain texts, values never."""
         return concatenated(own(piece) if type(piece) is str else piece for piece in pieces)
 
@@ -251,9 +262,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         pattern = getattr(getattr(__obj, "__wrapped__", None), "__self__", None)
         if isinstance(pattern, str):
             check_braces(pattern, [*args, *named.values()])
-        text = getattr(__obj, "__self__", None)
-        if isinstance(text, str):
-            result = _call_text_method(text, __obj.__name__, args, named)
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, int | float | bytes):
+            raise Exceeded("methods of numbers are not offered to templates")
+        if isinstance(owner, str):
+            result = _call_text_method(owner, __obj.__name__, args, named)
         else:
             result = super().call(__context, __obj, *args, **kwargs)
         # A call block yields what its call gives as it stands.
