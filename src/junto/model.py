@@ -294,7 +294,7 @@ def assemble(
             f"n_ctx is {n_ctx:,}, expected 1 to {cfg.n_ctx_train:,}, the context that {name} "
             "was trained for"
         )
-    text = text_of(blueprint.file)
+    text = text_of(blueprint.file, cfg.n_vocab)
     cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)
     notes = (*blueprint.notes, *(text.notes if text else ()), *ops.notes)

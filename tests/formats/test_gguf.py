@@ -9,6 +9,8 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from junto.errors import FormatError
 from junto.formats.gguf import GGUFFile, StringArray, read_gguf
@@ -75,6 +77,20 @@ def test_array_of_numbers_is_a_read_only_array(write: Write, type_id: int) -> No
     assert got.tolist() == [1, 0, 1]
     assert got.dtype == np.dtype(g.SCALARS[type_id])
     assert not got.flags.writeable
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"\xf0\x9f", "é\n".encode()])))
+def test_texts_of_an_array_are_the_same_all_at_once_and_one_by_one(
+    tmp_path: Path, texts: list[bytes]
+) -> None:
+    path = tmp_path / "texts.gguf"
+    content = [g.kv("k", g.ARRAY, g.array(g.STRING, list(map(g.string, texts))))]
+    path.write_bytes(g.gguf(content, []))
+    got = read_gguf(path).metadata["k"]
+    assert isinstance(got, StringArray)
+    assert list(got) == [got[i] for i in range(len(texts))]
+    assert list(got) == [text.decode("utf-8", "replace") for text in texts]
 
 
 def test_array_of_strings_is_a_sequence(write: Write) -> None:

@@ -249,12 +249,16 @@ def test_vocabulary_that_is_no_list_of_strings_is_refused(tokens: Any) -> None:
     )
 
 
-def test_vocabulary_of_another_size_than_the_embedding_is_refused() -> None:
-    whole = tiny_gguf(QWEN)
-    keys = {**whole.metadata, "tokenizer.ggml.tokens": ["a", "b"]}
+@pytest.mark.parametrize("n_token", [2, 210, 212])
+@pytest.mark.parametrize("tiny", [QWEN, GPT_OSS, LLAMA], ids=lambda tiny: tiny.name)
+def test_vocabulary_of_another_size_than_the_embedding_is_refused(tiny: Any, n_token: int) -> None:
+    whole = tiny_gguf(tiny)
+    n_row = whole.tensors["token_embd.weight"].shape[0]
+    n_token += n_row - 211
+    keys = {**whole.metadata, "tokenizer.ggml.tokens": [f"tok{i}" for i in range(n_token)]}
     assert refusal(gguf(keys, whole)) == (
-        "fake.gguf: tensor 'token_embd.weight' has shape (211, 56), expected (2, 56) = "
-        "(n_vocab, n_embd)"
+        f"fake.gguf: 'tokenizer.ggml.tokens' has {n_token} tokens and 'token_embd.weight' {n_row} "
+        "rows, expected as many; the file is broken, convert the model again"
     )
 
 
