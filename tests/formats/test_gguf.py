@@ -170,9 +170,23 @@ def test_tensor_outlives_file_object_and_directory_entry(write: Write) -> None:
     assert tensor.float32().tolist() == [5, 6]
 
 
-def test_type_that_cannot_be_decoded_still_opens(write: Write) -> None:
-    file = read_gguf(write(g.gguf([], [g.tensor("t", [256, 3], 16, 0)], bytes(198))))
-    assert (file.tensors["t"].type.name, file.tensors["t"].data.shape) == ("IQ2_XXS", (3, 66))
+def test_unknown_type_names_tensor_and_number(write: Write) -> None:
+    with pytest.raises(FormatError, match=r"x\.gguf: tensor 't' at byte \d+: tensor type 99 is"):
+        read_gguf(write(g.gguf([], [g.tensor("t", [256, 3], 99, 0)], bytes(198))))
+
+
+def test_number_4_is_mxfp4_in_the_publisher_s_order_in_gptoss_files_alone(write: Write) -> None:
+    """Ollama numbered it so before ggml had the type; elsewhere 4 is a removed one."""
+    block = bytes([128, 0x21] + [0x9F] * 15)
+    infos = [g.tensor("t", [32], 4, 0)]
+    keys = {
+        name: [g.kv("general.architecture", g.STRING, g.string(name))]
+        for name in ("gptoss", "gpt-oss")
+    }
+    values = read_gguf(write(g.gguf(keys["gptoss"], infos, block))).tensors["t"].float32()
+    assert values[:4].tolist() == [2 * 0.5, 2 * 1.0, 2 * -6.0, 2 * -0.5]
+    with pytest.raises(FormatError, match="tensor type 4 is unknown, or was removed"):
+        read_gguf(write(g.gguf(keys["gpt-oss"], infos, block)))
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "F16"])

@@ -272,11 +272,11 @@ def test_file_without_vocabulary_and_embedding_is_refused() -> None:
 def test_type_that_cannot_be_decoded_is_refused_at_load(tensor: str, tmp_path: Path) -> None:
     """It was found only when the matrix was first used, in the middle of an answer."""
     file = open_file(TINY["qwen35moe_wide"].write_gguf(tmp_path / "wide.gguf"))
-    bad = renamed(file.tensors[tensor], type_name="IQ2_S")
+    bad = renamed(file.tensors[tensor], type_name="F8_E5M2")
     with pytest.raises(ModelError) as raised:
         take(locate(plus(file, bad)), Reference())
     assert str(raised.value).startswith(
-        f"wide.gguf: tensor {tensor!r} is IQ2_S; this build decodes: F64, F32, F16, BF16"
+        f"wide.gguf: tensor {tensor!r} is F8_E5M2; this build decodes: F64, F32, F16, BF16"
     )
     assert len(str(raised.value)) < 400
 
