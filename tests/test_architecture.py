@@ -19,7 +19,7 @@ ROWS = (
     {"cache"},
     {"models", "quantize"},
     {"chat", "engine"},
-    {"text", "reply", "backends"},
+    {"text", "reply", "backends", "convert"},
     {"model"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from junto.cli.cache import cache
+from junto.cli.convert import convert
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
@@ -42,6 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.command("convert")(convert)
 app.add_typer(cache)
 
 

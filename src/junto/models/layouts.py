@@ -69,6 +69,31 @@ def transposed(tensor: Tensor) -> Tensor:
     return replace(tensor, shape=(n_columns, n_rows), read=read)
 
 
+def interleaved_rows(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices of the same shape and type as one: a row of the first, one of the second."""
+    assert (first.shape, first.type) == (second.shape, second.type), "two halves of one matrix"
+    n_row, n_column = first.shape
+
+    def read() -> U8:
+        return np.stack([first.data, second.data], axis=1).reshape(2 * n_row, -1)
+
+    return replace(first, shape=(2 * n_row, n_column), read=read)
+
+
+def interleaved_columns(first: Tensor, second: Tensor) -> Tensor:
+    """The same, a column of the first, one of the second; their type stores values one by one."""
+    assert (first.shape, first.type) == (second.shape, second.type), "two halves of one matrix"
+    assert first.type.n_per_block == 1, "biases have no blocks"
+    shape = (*first.shape[:-1], 2 * first.shape[-1])
+    n_bytes = first.type.n_bytes_per_block
+
+    def read() -> U8:
+        cells = [half.data.reshape(*half.shape, n_bytes) for half in (first, second)]
+        return np.stack(cells, axis=-2).reshape(*shape[:-1], -1)
+
+    return replace(first, shape=shape, read=read)
+
+
 def mxfp4(blocks: Tensor, scales: Tensor) -> Tensor:
     """A matrix in GGUF's MXFP4 from the publisher's blocks [n, m, 16] and scales [n, m].
 

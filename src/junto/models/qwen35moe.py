@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from junto.cache import AttentionState, Cache, DeltaState, KVType, LayerState
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.layouts import columns, each, float32_map, plus_one, reshape
 from junto.models.table import Dialect, Ignored, Table, one, stored
 from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
@@ -65,6 +66,7 @@ class Config:
     n_head_kv: int
     head_dim: int
     n_rot: int
+    rope_sections: tuple[int, ...]
     rope_theta: float
     n_expert: int
     n_expert_used: int
@@ -110,19 +112,35 @@ class Config:
             is_attention=_gguf_layers(keys, n_block)[: n_block - n_nextn],
             n_vocab=n_vocab,
             n_rot=keys.integer("rope.dimension_count"),
+            rope_sections=_sections(keys.integers("rope.dimension_sections", absent=())),
             rope_theta=keys.number("rope.freq_base", above=1),
             expert_weights_scale=keys.number("expert_weights_scale", absent=1.0),
             rms_eps=keys.number("attention.layer_norm_rms_epsilon"),
             may_tie=True,
             **keys.sizes(SIZES, GGUF),
         )
-        keys.integers("rope.dimension_sections", absent=())
         keys.expect("rope.scaling.type", "none")
         keys.expect("attention.value_length", cfg.head_dim)
         keys.expect("expert_gating_func", 1)
         keys.expect("expert_weights_norm", True)
         keys.expect("ssm.inner_size", cfg.ssm_inner)
         return _checked(cfg, keys)
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads; llama.cpp wants four sections of the rotary embedding."""
+        sections = self.rope_sections or (self.n_rot // 2,)
+        return {
+            "block_count": self.n_layer + self.n_nextn,
+            **written_sizes(SIZES, self),
+            **({"nextn_predict_layers": self.n_nextn} if self.n_nextn else {}),
+            **_written_layers(self),
+            "attention.value_length": self.head_dim,
+            "attention.layer_norm_rms_epsilon": self.rms_eps,
+            "rope.dimension_count": self.n_rot,
+            "rope.dimension_sections": [*sections, *[0] * (4 - len(sections))],
+            "rope.freq_base": self.rope_theta,
+            "ssm.inner_size": self.ssm_inner,
+        }
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
@@ -137,6 +155,7 @@ class Config:
             is_attention=_hf_layers(text, n_layer),
             n_vocab=text.integer("vocab_size"),
             n_rot=int(text.integer("head_dim") * rope.number("partial_rotary_factor")),
+            rope_sections=_sections(_rope_kind(text, rope).integers("mrope_section", absent=())),
             rope_theta=rope.number("rope_theta", above=1),
             expert_weights_scale=1.0,
             rms_eps=text.number("rms_norm_eps"),
@@ -171,6 +190,15 @@ def _gguf_layers(keys: Keys, n_block: int) -> tuple[bool, ...]:
     return tuple((i + 1) % interval == 0 for i in range(n_block))
 
 
+def _written_layers(cfg: Config) -> dict[str, OutValue]:
+    """The interval of attention layers, or each layer's kind where no interval gives them."""
+    for interval in range(1, cfg.n_layer + 1):
+        if cfg.is_attention == tuple((i + 1) % interval == 0 for i in range(cfg.n_layer)):
+            return {"full_attention_interval": interval}
+    recurrent = [not attention for attention in cfg.is_attention]
+    return {"attention.recurrent_layers": recurrent + [False] * cfg.n_nextn}
+
+
 def _hf_layers(text: Keys, n_layer: int) -> tuple[bool, ...]:
     interval = text.integer("full_attention_interval", absent=4)
     if "layer_types" not in text:
@@ -187,12 +215,21 @@ def _refuse_unknown_values(text: Keys, rope: Keys) -> None:
     text.expect("decoder_sparse_step", 1)
     text.expect("norm_topk_prob", True)
     text.expect("quantization_config")
-    older = rope is text and "rope_scaling" in text
-    kind = text.section("rope_scaling") if older else rope
+    kind = _rope_kind(text, rope)
     kind.expect("type", "default", "mrope")
     kind.expect("rope_type", "default", "mrope")
     kind.expect("mrope_interleaved", True)
-    kind.integers("mrope_section", absent=())
+
+
+def _rope_kind(text: Keys, rope: Keys) -> Keys:
+    """Where the kind of rotary embedding stands; older files have a section for that alone."""
+    older = rope is text and "rope_scaling" in text
+    return text.section("rope_scaling") if older else rope
+
+
+def _sections(found: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of the multi-section rotary embedding; GGUF adds a fourth of 0."""
+    return found[:3] if found[3:] == (0,) else found
 
 
 def _checked(cfg: Config, keys: Keys) -> Config:
@@ -280,8 +317,11 @@ class Layer:
     )
     ffn_gate_inp_shexp: Weight = stored(
         "1, n_embd",
-        gguf=(
-            one("ffn_gate_inp_shexp.weight", "n_embd", lambda cfg, t: reshape(t, (1, *t.shape))),
+        gguf=one(
+            "ffn_gate_inp_shexp.weight",
+            "n_embd",
+            lambda cfg, t: reshape(t, (1, *t.shape)),
+            lambda cfg, t: reshape(t, t.shape[1:]),
         ),
         hf="mlp.shared_expert_gate.weight",
     )
@@ -341,6 +381,30 @@ class DeltaLayer(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayer(AttentionLayer):
+    """The layer that guesses the token after the next; converted, not run yet."""
+
+    nextn_eh_proj: Weight = stored(
+        "n_embd, 2*n_embd", gguf="nextn.eh_proj.weight", hf="/mtp.fc.weight"
+    )
+    nextn_enorm: F32 = stored(
+        "n_embd",
+        gguf="nextn.enorm.weight",
+        hf=one("/mtp.pre_fc_norm_embedding.weight", convert=plus_one),
+    )
+    nextn_hnorm: F32 = stored(
+        "n_embd",
+        gguf="nextn.hnorm.weight",
+        hf=one("/mtp.pre_fc_norm_hidden.weight", convert=plus_one),
+    )
+    nextn_shared_head_norm: F32 = stored(
+        "n_embd",
+        gguf="nextn.shared_head_norm.weight",
+        hf=one("/mtp.norm.weight", convert=plus_one),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The tensors outside the layers."""
 
@@ -367,6 +431,7 @@ TENSORS = Table(
     layer=lambda cfg, i: AttentionLayer if cfg.is_attention[i] else DeltaLayer,
     hf_prefixes=("model.language_model.", "model."),
     ignored=_ignored,
+    draft=DraftLayer,
 )
 
 
