@@ -52,7 +52,7 @@ def test_rows_that_are_no_multiple_of_a_block_get_the_nearest_type_that_is_no_wo
     q4 = types("Q4_K")
     at_32 = q4.of("blk.0.attn_q.weight", (16, 96), BF16)
     at_none = q4.of("blk.0.attn_q.weight", (16, 90), BF16)
-    assert (at_32.type.name, at_32.meant) == ("Q8_0", TYPES["Q4_K"])
+    assert (at_32.type.name, at_32.meant) == ("Q5_0", TYPES["Q4_K"])
     assert (at_none.type.name, at_none.meant) == ("BF16", TYPES["Q4_K"])
     assert chosen(q4, "blk.0.attn_q.weight", (16, 90), now="Q8_0") == "F16"
 

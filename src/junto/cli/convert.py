@@ -45,8 +45,8 @@ def convert(
         typer.Option(
             "--type",
             metavar="TYPE",
-            help="F32 F16 BF16 Q8_0 Q6_K Q5_K Q5_K_M Q4_K Q4_K_M Q4_0 MXFP4; if left out, tensors"
-            " stay as they are (in a folder: BF16).",
+            help="F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K Q5_1 Q5_0 Q4_K_M Q4_K Q4_1 Q4_0 IQ4_NL Q3_K"
+            " Q2_K MXFP4; if left out, tensors stay as they are (in a folder: BF16).",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +74,9 @@ def convert(
             show_default=False,
         ),
     ] = None,
-    join: Annotated[bool, typer.Option("--join", help="Write a GGUF in parts as one file.")] = False,
+    join: Annotated[
+        bool, typer.Option("--join", help="Write a GGUF in parts as one file.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Convert a model: safetensors to GGUF, a GGUF to other types or parts, either to safetensors.
@@ -124,7 +126,9 @@ def n_bytes(text: str) -> int:
     """Bytes of a size such as 500M or 4.5G; a thousand is 1000."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
     if found is None or not (size := int(float(found[1]) * _UNITS[found[2]])):
-        raise typer.BadParameter(f"--split-max-size is {text!r}, expected a size such as 5G or 500M")
+        raise typer.BadParameter(
+            f"--split-max-size is {text!r}, expected a size such as 5G or 500M"
+        )
     return size
 
 

@@ -1,15 +1,16 @@
 """A folder of safetensors in plain floats, which transformers loads.
 
 Written for architectures whose config says its config.json (`hf_config`) and whose table says how
-every layout is undone. Tokenizer and generation settings are copied, or made from a GGUF's metadata.
+every layout is undone. Tokenizer and generation settings are copied, or made from a GGUF's keys.
 """
 
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from junto.convert.progress import Progress, counted
 from junto.convert.recoding import Recoder
 from junto.convert.summary import Summary, summarise
 from junto.convert.tokenizer_files import tokenizer_files
@@ -23,12 +24,9 @@ from junto.formats.safetensors_writer import write_safetensors
 from junto.formats.tensor import Tensor
 from junto.models.layouts import each
 from junto.models.loading import Blueprint, locate
-from junto.models.storing import Named, name_tensors
+from junto.models.storing import name_tensors
 from junto.models.table import Found, Located
 from junto.quantize import quantize
-
-if TYPE_CHECKING:
-    from junto.convert.conversion import Progress
 
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Types that can be written, and what config.json calls them."""
@@ -53,7 +51,7 @@ def write_folder(
     target: Path,
     type: str | None,
     force: bool,
-    progress: "Progress | None",
+    progress: Progress | None,
 ) -> Summary:
     """Write a model as safetensors in one type (BF16 if none is given) into a new folder.
 
@@ -75,9 +73,9 @@ def write_folder(
         for text_name, text in texts.items():
             (folder / text_name).write_text(text, "utf-8")
         _copy(file, folder)
-        from junto.convert.conversion import counted
-
-        files = write_safetensors(folder, tensors, {"format": "pt"}, advance=counted(tensors, progress))
+        files = write_safetensors(
+            folder, tensors, {"format": "pt"}, advance=counted(tensors, progress)
+        )
     return summarise([target / f.name for f in files], tensors, blueprint.notes)
 
 
@@ -100,7 +98,9 @@ def _as_type(found: Found | None, kind: QuantType) -> Found | None:
     """Its values in another type, made when they are read."""
     if found is None:
         return None
-    return _plain(found, kind) if isinstance(found, Tensor) else each(found, lambda t: _plain(t, kind))
+    return (
+        _plain(found, kind) if isinstance(found, Tensor) else each(found, lambda t: _plain(t, kind))
+    )
 
 
 def _plain(tensor: Tensor, kind: QuantType) -> Tensor:

@@ -8,7 +8,7 @@ not chosen here.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -107,8 +107,8 @@ def _draft(blueprint: Blueprint, draft: Draft) -> Mapping[str, Found | None] | N
     return table.find_draft(blueprint.cfg, file.tensors, "hf", source)
 
 
-def _without_draft(cfg: object) -> "object":
-    return dataclasses.replace(cfg, n_nextn=0) if hasattr(cfg, "n_nextn") else cfg  # type: ignore[type-var]
+def _without_draft(cfg: Any) -> Any:
+    return dataclasses.replace(cfg, n_nextn=0) if hasattr(cfg, "n_nextn") else cfg
 
 
 def _notes(blueprint: Blueprint, drafting: object) -> tuple[str, ...]:

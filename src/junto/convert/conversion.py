@@ -1,16 +1,16 @@
 """Conversion of a model file: what is asked for, checked before a byte is written, then written.
 
-A target named *.gguf becomes a GGUF, any other a folder of safetensors. Files appear whole or not at
-all; memory does not depend on their size.
+A target named *.gguf becomes a GGUF, any other a folder of safetensors. Files appear whole or not
+at all; memory does not depend on their size.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from junto.convert.checkpoint_folder import write_folder
 from junto.convert.content import Content, Draft, from_checkpoint, from_gguf
+from junto.convert.progress import Progress, counted
 from junto.convert.recoding import Recoder
 from junto.convert.summary import Summary, summarise
 from junto.convert.types import RECIPES, Choice, Types
@@ -19,13 +19,11 @@ from junto.formats.gguf import GGUFFile, read_gguf
 from junto.formats.gguf_split_writer import write_gguf_parts
 from junto.formats.gguf_writer import write_gguf
 from junto.formats.out_tensor import Advance, OutTensor
+from junto.formats.safetensors import Checkpoint
 from junto.models.loading import open_file
 from junto.quantize import ImportanceMatrix, read_importance
 
 __all__ = ["Summary", "Wishes", "convert", "join"]
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes of tensors written, bytes of all)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +84,6 @@ def join(
     return convert(source, target, Wishes(force=force), progress)
 
 
-def counted(tensors: Sequence[OutTensor], progress: Progress | None) -> Advance | None:
-    """A counter for writers that tells how much of all is done."""
-    if progress is None:
-        return None
-    total, done = sum(tensor.n_bytes for tensor in tensors), 0
-    progress(0, total)
-
-    def advance(n_bytes: int) -> None:
-        nonlocal done
-        done += n_bytes
-        progress(done, total)
-
-    return advance
-
-
 def _check(wishes: Wishes) -> None:
     """Refuse what needs no file to be seen as wrong."""
     Types(wishes.type, wishes.keep, n_layer=0, is_tied=False, floats=False)
@@ -126,11 +109,11 @@ def _refuse_existing(target: Path, wishes: Wishes) -> None:
         raise DiskError(f"{found[0]}: exists already; choose another name, or --force replaces it")
 
 
-def _content(file: object, wishes: Wishes) -> Content:
+def _content(file: GGUFFile | Checkpoint, wishes: Wishes) -> Content:
     recipe = RECIPES[wishes.type] if wishes.type else None
     if isinstance(file, GGUFFile):
         return from_gguf(file, wishes.draft, recipe)
-    return from_checkpoint(file, wishes.draft, recipe)  # type: ignore[arg-type]
+    return from_checkpoint(file, wishes.draft, recipe)
 
 
 def _chosen(

@@ -54,7 +54,9 @@ class Recoder:
         if first.type == kind:
             return OutTensor(named.name, named.shape, kind, lambda: _copied(named))
         _check(first, kind)
-        return OutTensor(named.name, named.shape, kind, lambda: self._recoded(named, kind, importance))
+        return OutTensor(
+            named.name, named.shape, kind, lambda: self._recoded(named, kind, importance)
+        )
 
     def values(self, tensor: Tensor) -> Iterator[F32]:
         """Give the rows of a tensor as float32 pieces [n_row, n], one after the other."""

@@ -46,9 +46,7 @@ class Summary:
         )
 
 
-def summarise(
-    files: Sequence[Path], tensors: Sequence[OutTensor], notes: Sequence[str]
-) -> Summary:
+def summarise(files: Sequence[Path], tensors: Sequence[OutTensor], notes: Sequence[str]) -> Summary:
     """Count the tensors of a file that has been written."""
     by_type: dict[str, list[OutTensor]] = {}
     for tensor in tensors:

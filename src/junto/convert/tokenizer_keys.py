@@ -30,8 +30,8 @@ def tokenizer_keys(folder: Path, n_vocab: int) -> dict[str, OutValue]:
 
     n_vocab   rows of the embedding
 
-    TextError if the tokenizer is broken, has more tokens than rows, or cuts words in a way that GGUF
-    has no name for here.
+    TextError if the tokenizer is broken, has more tokens than rows, or cuts words in a way that
+    GGUF has no name for here.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():

@@ -17,8 +17,8 @@ from junto.formats.quant_types import TYPES, QuantType
 from junto.quantize import QUANTIZED_TYPES
 
 _FLOAT = ("F32", "F16", "BF16")
-_FALLBACK = "Q8_0"
-"""For rows that are no multiple of a K-quant's 256 values: the smallest type that loses no more."""
+_NEAREST = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+"""For rows that are no multiple of a K-quant's 256 values: the next type that loses no more."""
 
 _KEPT = re.compile(
     r"norm|ffn_gate_inp|ssm_(?!out|in\.)|position_embd|token_types|rope_freqs|attn_sinks"
@@ -50,7 +50,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "F16": Recipe("F16", 1),
         "BF16": Recipe("BF16", 32),
         "Q8_0": Recipe("Q8_0", 7),
+        "Q5_1": Recipe("Q5_1", 9, head="Q6_K"),
+        "Q5_0": Recipe("Q5_0", 8, head="Q6_K"),
+        "Q4_1": Recipe("Q4_1", 3, head="Q6_K"),
         "Q4_0": Recipe("Q4_0", 2, head="Q6_K"),
+        "IQ4_NL": Recipe("IQ4_NL", 25, head="Q6_K"),
+        "Q2_K": Recipe("Q2_K", 10, head="Q6_K"),
+        "Q3_K": Recipe("Q3_K", 11, head="Q6_K"),
         "Q4_K": Recipe("Q4_K", 14, head="Q6_K"),
         "Q4_K_M": Recipe("Q4_K", 15, head="Q6_K", more="Q6_K"),
         "Q5_K": Recipe("Q5_K", 16, head="Q6_K"),
@@ -169,7 +175,7 @@ def _demanded(name: str, shape: tuple[int, ...], kind: QuantType) -> QuantType:
 def _possible(wanted: QuantType, shape: tuple[int, ...], now: QuantType) -> Choice:
     """The wanted type, or the nearest that is no worse and whose blocks divide the rows."""
     plain = now if now.name in _FLOAT else TYPES["F16"]
-    for kind in (wanted, TYPES[_FALLBACK]):
+    for kind in (wanted, TYPES[_NEAREST.get(wanted.name, wanted.name)]):
         if shape[-1] % kind.n_per_block == 0:
             return Choice(kind, None if kind is wanted else wanted)
     return Choice(plain, wanted)

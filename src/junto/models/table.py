@@ -219,12 +219,15 @@ class _Search:
         if spec.may_lack(self.cfg):
             return None
         wanted = " or ".join(
-            " with ".join(repr(full_name(name, prefix)) for name in source.names) for source in sources
+            " with ".join(repr(full_name(name, prefix)) for name in source.names)
+            for source in sources
         )
         raise ModelError(f"{self.source}: tensor {wanted} is missing")
 
     def _is_there(self, source: Source, prefix: str) -> bool:
-        return any(full_name(name, prefix).replace("{e}", "0") in self.tensors for name in source.names)
+        return any(
+            full_name(name, prefix).replace("{e}", "0") in self.tensors for name in source.names
+        )
 
     def _take(self, spec: Stored, source: Source, prefix: str) -> Found:
         shapes = source.shapes or (spec.shape,) * len(source.names)
@@ -237,8 +240,8 @@ class _Search:
         expected = sizes(spec.shape, self.cfg)
         if shape != expected:
             raise ModelError(
-                f"{self.source}: tensor {full_name(source.names[0], prefix)!r} gives shape {shape}, "
-                f"expected {expected} = ({spec.shape})"
+                f"{self.source}: tensor {full_name(source.names[0], prefix)!r} gives shape "
+                f"{shape}, expected {expected} = ({spec.shape})"
             )
         return ours
 
