@@ -216,6 +216,7 @@ def load(
     kv: str = "auto",
     n_ctx: int | None = None,
     n_threads: int | None = None,
+    n_slot: int = N_SLOT,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
 
@@ -224,6 +225,7 @@ def load(
                choice, float16 on cpu and float32 on reference
     n_ctx      most tokens of one sequence; None: what the model was trained for
     n_threads  threads of the cpu backend; None: the processors this process may use
+    n_slot     sequences that can be held at once
 
     JuntoError in one line where the file, the model or an argument is not as it must be.
     """
@@ -233,7 +235,7 @@ def load(
     if kv not in chosen.kv:
         raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(chosen.kv)}")
     blueprint = locate(open_file(Path(path)))
-    return assemble(blueprint, chosen.make(n_threads), n_ctx, kv=chosen.kv[kv])
+    return assemble(blueprint, chosen.make(n_threads), n_ctx, n_slot, chosen.kv[kv])
 
 
 def assemble(
