@@ -33,6 +33,9 @@ def test_help_lists_what_exists() -> None:
     lines = result.output.split("Commands:")[1].splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
+        "bench",
+        "verify",
+        "doctor",
         "cache",
     ]
     assert 'junto run -p "Why is the sky blue?"' in result.output
