@@ -19,6 +19,7 @@ ROWS = (
     {"cache"},
     {"models"},
     {"chat", "engine"},
+    {"text", "reply", "backends"},
     {"model", "measure"},  # measure looks on at a runner, however the facade came by it
     {"server"},
     {""},  # junto/__init__.py, the names that users import

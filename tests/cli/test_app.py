@@ -47,7 +47,8 @@ def test_help_of_run_has_examples_and_every_option() -> None:
     assert "--raw -n 200 --seed 7" in result.output
     options = (
         "--prompt --file --n-predict --temp --top-k --top-p --min-p --seed --stop --system --raw"
-        " --json --n-ctx --backend --kv --threads --debug"
+        " --thinking --effort --thinking-budget"
+        " --json --n-ctx --backend --kv --threads --no-cache --debug"
     )
     for option in options.split():
         assert option in result.output

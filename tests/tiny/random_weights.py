@@ -93,6 +93,12 @@ def random_bytes(name: str, n: int) -> U8:
     return out.view(np.uint8)[:n]
 
 
+def digest_of_values(values: F32) -> str:
+    """SHA-256 of float32 values, all NaN counted alike: processors differ in their bits."""
+    one_nan = np.where(np.isnan(values), np.float32("nan"), values)
+    return hashlib.sha256(one_nan.astype("<f4").tobytes()).hexdigest()
+
+
 def block_bytes(name: str, n_blocks: int, type_name: str, std: float) -> U8:
     """Random quantised blocks whose values are about N(0, std), uint8 [n_blocks, bytes a block].
 

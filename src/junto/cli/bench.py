@@ -15,6 +15,7 @@ import typer
 
 from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
+from junto.cli.measured import cpu_of, load_measured
 from junto.cli.progress import progress
 from junto.cli.run import KVType
 from junto.cli.table import table
@@ -63,6 +64,9 @@ def bench(
         bool, typer.Option("--json", help="Write the JSON line alone, without the table.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random tokens.")] = 0,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Keep no packed weights for the next start.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Measure a model's speed on this machine, after a check that it computes rightly.
@@ -85,7 +89,7 @@ def bench(
     n_streams = whole_numbers(streams, "--streams", least=1)
     tests = _tests(n_prompt, n_decode, depths, n_streams)
     path = model or find_default_model()
-    loaded = _load(path, kv, threads, max(n_streams))
+    loaded = load_measured(path, kv, threads, max(n_streams), keep_packed=not no_cache)
     _check(loaded, path)
     measured = _limits(loaded) if limits else None
     results = _measure(loaded, tests, reps, seed)
@@ -112,15 +116,6 @@ def _tests(
     if not tests:
         raise typer.BadParameter("nothing to measure: -p and -n are both 0")
     return tests
-
-
-def _load(path: Path, kv: KVType, threads: int | None, n_slot: int) -> "Model":
-    import junto
-
-    model = junto.load(path, backend="cpu", kv=kv.value, n_threads=threads, n_slot=n_slot)
-    for note in model.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return model
 
 
 def _check(model: "Model", path: Path) -> None:
@@ -158,16 +153,8 @@ def _limits(model: "Model") -> "Limits":
     from junto.measure.limits import measure_limits
 
     print("measuring the machine", file=sys.stderr)
-    level, n_threads = _level_and_threads(model)
-    return measure_limits(level, n_threads)
-
-
-def _level_and_threads(model: "Model") -> tuple[str, int]:
-    from junto.ops.cpu import Cpu
-
-    ops = model.runner.ops
-    assert isinstance(ops, Cpu), "the cpu backend was asked for"
-    return ops.level, ops.n_threads
+    ops = cpu_of(model)
+    return measure_limits(ops.level, ops.n_threads)
 
 
 def _measure(model: "Model", tests: "Sequence[Workload]", reps: int, seed: int) -> "list[Result]":
@@ -185,13 +172,13 @@ def _report(
     from junto.measure.machine import processor
     from junto.measure.software import versions
 
-    level, n_threads = _level_and_threads(model)
+    ops = cpu_of(model)
     here = versions()
     return {
         "model": model.name,
         "machine": processor().name,
-        "threads": n_threads,
-        "level": level,
+        "threads": ops.n_threads,
+        "level": ops.level,
         "kv": kv.value,
         "version": here["junto"],
         "commit": here["commit"],

@@ -13,12 +13,14 @@ import typer
 
 from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
+from junto.cli.measured import cpu_of, load_measured
 from junto.cli.progress import progress
 from junto.cli.run import KVType
 from junto.cli.table import table
 
 if TYPE_CHECKING:
     from junto.measure.lockstep import Row
+    from junto.model import Model
 
 N_TOKEN = 31
 """Tokens of the prompt: a tile of 16 rows and one of each smaller size."""
@@ -47,6 +49,9 @@ def verify(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object instead of the table.")
     ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Keep no packed weights for the next start.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Compare what the kernels make of a file with what the NumPy reference makes of it.
@@ -66,7 +71,8 @@ def verify(
     if context.obj is not None:
         context.obj.debug = debug
     path = model or find_default_model()
-    level, rows = _compare(path, every, n_tok, threads, kv, seed)
+    loaded = load_measured(path, kv, threads, 1, keep_packed=not no_cache)
+    level, rows = cpu_of(loaded).level, _compare(loaded, path, every, n_tok, seed)
     wrong = [row for row in rows if not row.is_ok]
     if as_json:
         figures = [_figures(row) for row in rows]
@@ -79,16 +85,10 @@ def verify(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _compare(
-    path: Path, every: bool, n_tok: int, threads: int | None, kv: KVType, seed: int
-) -> "tuple[str, list[Row]]":
-    """The level that was tested, and what was found."""
-    import junto
+def _compare(loaded: "Model", path: Path, every: bool, n_tok: int, seed: int) -> "list[Row]":
     from junto.measure.check import Plan, compare, sample_layers
     from junto.models.loading import locate, open_file
-    from junto.ops.cpu import Cpu
 
-    loaded = junto.load(path, backend="cpu", kv=kv.value, n_threads=threads, n_slot=1)
     blueprint = locate(open_file(path))
     n_layer = loaded.config.n_layer
     chosen = range(n_layer) if every else sample_layers(loaded.runner, blueprint)
@@ -96,9 +96,7 @@ def _compare(
     print(_choice(plan.layers, n_layer), file=sys.stderr)
     with progress("verifying", plan.n_part) as advance:
         rows = compare(loaded.runner, blueprint, plan, lambda part: advance(f"layer {part}"))
-    ops = loaded.runner.ops
-    assert isinstance(ops, Cpu), "the cpu backend was asked for"
-    return ops.level, rows
+    return rows
 
 
 def _choice(layers: Sequence[int], n_layer: int) -> str:

@@ -201,6 +201,7 @@ def _checked(cfg: Config, keys: Keys) -> Config:
     heads = "DeltaNet's value heads / key heads"
     keys.check_ratio(heads, cfg.ssm_n_head_v, cfg.ssm_n_head_k)
     keys.check_experts(cfg.n_expert_used, cfg.n_expert)
+    keys.check_state(cfg.is_attention.count(False), cfg.ssm_n_head_v, cfg.ssm_state)
     if cfg.n_rot % 2 or not 2 <= cfg.n_rot <= cfg.head_dim:
         raise keys.refuse(
             f"{cfg.n_rot} rotary dimensions, expected an even number from 2 to head_dim = "
