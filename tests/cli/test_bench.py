@@ -68,6 +68,9 @@ def test_limits_give_shares(
     assert report["threads"] == 1
     assert set(report["limits"]) == {"read_gb_per_s", "dot_gop_per_s", "fma_gflop_per_s"}
     assert all(spread["median"] > 0 for spread in report["limits"].values())
+    for result in report["results"]:
+        assert result["of_arithmetic"] > 0
+        assert result["of_memory"] > 0
 
 
 def test_json_alone_is_one_line(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,8 +184,19 @@ def _report(
         "commit": here["commit"],
         "kernels": here["kernels"],
         "limits": limits.as_json() if limits else None,
-        "results": [result.as_json() for result in results],
+        "results": [result.as_json() | _shares(result, limits) for result in results],
     }
+
+
+def _shares(result: "Result", limits: "Limits | None") -> dict[str, float]:
+    """Which part of the time the machine at its limits would need."""
+    if limits is None:
+        return {}
+    seconds = {
+        "of_arithmetic": limits.seconds_of_arithmetic(result.work),
+        "of_memory": limits.seconds_of_memory(result.work),
+    }
+    return {name: round(result.spread(s).median, 4) for name, s in seconds.items()}
 
 
 def _heading(report: dict[str, Any]) -> str:
@@ -212,9 +223,7 @@ def _cells(result: "Result", limits: "Limits | None") -> list[str]:
         f"{result.gop_per_s:.1f}",
         f"{result.gb_per_s:.2f}",
     ]
-    if limits is not None:
-        shares = (limits.seconds_of_arithmetic(result.work), limits.seconds_of_memory(result.work))
-        cells += [f"{result.spread(share).median:.0%}" for share in shares]
+    cells += [f"{share:.0%}" for share in _shares(result, limits).values()]
     return cells
 
 
