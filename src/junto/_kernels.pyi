@@ -6,6 +6,9 @@ import numpy
 from numpy.typing import NDArray
 
 
+def build() -> str:
+    """The compiler of this build, and what is unusual in its flags."""
+
 def cpu_features() -> list[str]:
     """
     Name the instruction sets that both the CPU and the operating system support.
@@ -16,6 +19,11 @@ def cpu_features() -> list[str]:
 
 def levels() -> list[str]:
     """Name the levels whose kernels can run here, best first."""
+
+def level_needs() -> list[tuple[str, list[str]]]:
+    """
+    All levels of this build, best first, and the instruction sets that each needs.
+    """
 
 class ThreadPool:
     """Threads that share the loops of kernels."""
@@ -128,6 +136,17 @@ def linear(level: str, pool: ThreadPool, weight: PackedMatrix, x: Annotated[NDAr
 
 def experts(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate: PackedMatrix, up: PackedMatrix, down: PackedMatrix, limit: float, alpha: float, bias_gate: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_up: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_down: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Weighted sum of the routed experts' outputs."""
+
+def peak_read(level: str, pool: ThreadPool, n_bytes: int, n_run: int) -> list[float]:
+    """Bytes a second of passes over fresh memory, one figure a pass."""
+
+def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """
+    8-bit operations a second of the level's dot product, multiplications and additions.
+    """
+
+def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """float32 operations a second, multiplications and additions."""
 
 def route(pool: ThreadPool, logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], over_all: bool, scale: float, expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Choose the largest logits of each row, and their weights."""

@@ -238,6 +238,7 @@ def load(
     n_ctx: int | None = None,
     n_threads: int | None = None,
     *,
+    n_slot: int = N_SLOT,
     keep_packed: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
@@ -248,6 +249,7 @@ def load(
                choice, float16 on cpu and float32 on reference
     n_ctx      most tokens of one sequence; None: what the model was trained for
     n_threads  threads of the cpu backend; None: the processors this process may use
+    n_slot     sequences that can be held at once
     keep_packed   keep the packed weights of a large model in a file that the next start maps, in
                `junto.ops.cpu.packed_cache.packed_folder()`
     progress   called with (bytes of weights that are ready, bytes of all) while they are packed
@@ -262,7 +264,7 @@ def load(
     blueprint = locate(open_file(Path(path)))
     files = blueprint.file.files
     wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))
-    return assemble(blueprint, chosen.make(wishes), n_ctx, kv=chosen.kv[kv])
+    return assemble(blueprint, chosen.make(wishes), n_ctx, n_slot, chosen.kv[kv])
 
 
 def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:

@@ -75,6 +75,11 @@ class Cache:
         }
 
     @property
+    def layers(self) -> tuple[LayerState, ...]:
+        """What each layer remembers."""
+        return tuple(state for state, _ in self._layers)
+
+    @property
     def kv_groups(self) -> tuple[PagedKV, ...]:
         """The groups of attention layers, for inspection."""
         return tuple(self._kv.values())

@@ -51,6 +51,11 @@ class Cpu:
         self._store = store(self._pool) if store else InMemory()
 
     @property
+    def n_threads(self) -> int:
+        """Threads that share a kernel's work, the caller included."""
+        return self._pool.n_threads
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """On threads, and on where packed weights could not go."""
         return (*self._clamped, *self._store.notes)

@@ -16,10 +16,13 @@ PACKED_TYPES = frozenset(["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", 
 class Packed:
     """What hides behind `Weight.handle`: the packed matrix, and the tensor it came from.
 
-    The tensor serves single rows (an embedding); it is None for experts.
+    matrix   all of it, or of all experts
+    type     of the stored tensor
+    tensor   for single rows (an embedding); None where experts come one by one
     """
 
     matrix: PackedMatrix
+    type: str
     tensor: Tensor | None
 
 
@@ -40,7 +43,8 @@ def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool, store: Store) -> W
     matrix = store.matrix(stored, experts, pool)
     single = isinstance(tensor, Tensor) and len(tensor.shape) == 2
     shape = (n_out, n_in) if single else (len(experts), n_out, n_in)
-    return Weight(first.name, shape, Packed(matrix, tensor if isinstance(tensor, Tensor) else None))
+    whole = tensor if isinstance(tensor, Tensor) else None
+    return Weight(first.name, shape, Packed(matrix, first.type.name, whole))
 
 
 def _experts(tensor: Tensor | Sequence[Tensor]) -> list[Tensor]:
