@@ -131,6 +131,9 @@ def checksum(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
     A number that changes with any byte of uint8 [n]; it finds damage, not malice.
     """
 
+def packed_types() -> list[str]:
+    """Names of the types that PackedMatrix takes."""
+
 def linear(level: str, pool: ThreadPool, weight: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """y = x @ weight.T + bias."""
 
