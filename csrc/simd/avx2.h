@@ -117,6 +117,15 @@ inline vi load_i8_i32(const std::int8_t* p) {
 inline vi add_i32(vi x, vi y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 inline vi max_i32(vi x, vi y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
 inline vf to_float(vi x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+// The low, or the next, four bits of each lane less 8, as a float.
+inline __m256 nibble_minus_8(__m256i x) {
+  const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(15));
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
+}
+inline vf low_nibble_minus_8(vi x) { return {nibble_minus_8(x.a), nibble_minus_8(x.b)}; }
+inline vf high_nibble_minus_8(vi x) {
+  return {nibble_minus_8(_mm256_srli_epi32(x.a, 4)), nibble_minus_8(_mm256_srli_epi32(x.b, 4))};
+}
 inline vf bits_to_float(vi x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 inline vi shift_left(vi x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
 
