@@ -124,6 +124,15 @@ inline vi and_i32(vi x, std::int32_t m) {
   return {_mm256_and_si256(x.a, keep), _mm256_and_si256(x.b, keep)};
 }
 inline vf to_float(vi x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+// The low, or the next, four bits of each lane less 8, as a float.
+inline __m256 nibble_minus_8(__m256i x) {
+  const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(15));
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
+}
+inline vf low_nibble_minus_8(vi x) { return {nibble_minus_8(x.a), nibble_minus_8(x.b)}; }
+inline vf high_nibble_minus_8(vi x) {
+  return {nibble_minus_8(_mm256_srli_epi32(x.a, 4)), nibble_minus_8(_mm256_srli_epi32(x.b, 4))};
+}
 inline vf bits_to_float(vi x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 inline vi shift_left(vi x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
 

@@ -89,6 +89,13 @@ inline vi add_i32(vi a, vi b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline vi max_i32(vi a, vi b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline vi and_i32(vi a, std::int32_t m) { return {_mm512_and_si512(a.v, _mm512_set1_epi32(m))}; }
 inline vf to_float(vi a) { return {_mm512_cvtepi32_ps(a.v)}; }
+// ((a >> n) & 15) - 8 as a float, by a table: vpermps reads the low four bits of each lane alone.
+inline vf nibble_minus_8(__m512i a) {
+  const __m512 table = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  return {_mm512_permutexvar_ps(a, table)};
+}
+inline vf low_nibble_minus_8(vi a) { return nibble_minus_8(a.v); }
+inline vf high_nibble_minus_8(vi a) { return nibble_minus_8(_mm512_srli_epi32(a.v, 4)); }
 inline vf bits_to_float(vi a) { return {_mm512_castsi512_ps(a.v)}; }
 inline vi shift_left(vi a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned int>(n))}; }
 

@@ -182,6 +182,13 @@ inline vi and_i32(vi x, std::int32_t m) {
 inline vf to_float(const vi& x) {
   return lanes([&](int i) { return static_cast<float>(x.v[i]); });
 }
+// The low, or the next, four bits of each lane less 8, as a float.
+inline vf low_nibble_minus_8(const vi& x) {
+  return lanes([&](int i) { return static_cast<float>((x.v[i] & 15) - 8); });
+}
+inline vf high_nibble_minus_8(const vi& x) {
+  return lanes([&](int i) { return static_cast<float>((x.v[i] >> 4 & 15) - 8); });
+}
 inline vf bits_to_float(const vi& x) {
   vf y;
   std::memcpy(y.v, x.v, sizeof y.v);
