@@ -14,11 +14,14 @@ from typing import Annotated
 
 import typer
 
+from junto.cli.bench import bench
 from junto.cli.cache import cache
 from junto.cli.convert import convert
+from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
+from junto.cli.verify import verify
 from junto.errors import JuntoError
 
 # typer carries click inside since 0.16 and depended on it before; this is the error of either.
@@ -44,6 +47,9 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("convert")(convert)
+app.command("bench")(bench)
+app.command("verify")(verify)
+app.command("doctor")(doctor)
 app.add_typer(cache)
 
 

@@ -43,8 +43,10 @@ class KVType(StrEnum):
     """How keys and values may be held."""
 
     AUTO = "auto"
-    F16 = "f16"
     F32 = "f32"
+    F16 = "f16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
 
 
 def run(
@@ -135,7 +137,10 @@ def run(
     backend: Annotated[
         Backend, typer.Option(help="What computes: fast kernels, or plain NumPy.")
     ] = Backend.CPU,
-    kv: Annotated[KVType, typer.Option(help="How keys and values are held.")] = KVType.AUTO,
+    kv: Annotated[
+        KVType,
+        typer.Option(help="How keys and values are held; q8_0 and q4_0 keep the near ones f16."),
+    ] = KVType.AUTO,
     threads: Annotated[
         int | None,
         typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),
