@@ -27,7 +27,7 @@ def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Mo
     write_gguf(tmp_path / "imatrix.gguf", {"general.type": "imatrix"}, tensors)
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^    junto (.+)$", PAGE, re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 10
     for command in commands:
         assert main(shlex.split(command)) == 0, command
 

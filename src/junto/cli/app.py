@@ -19,6 +19,7 @@ from junto.cli.cache import cache
 from junto.cli.convert import convert
 from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
+from junto.cli.inspect import inspect
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
 from junto.cli.verify import verify
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("convert")(convert)
+app.command("inspect")(inspect)
 app.command("bench")(bench)
 app.command("verify")(verify)
 app.command("doctor")(doctor)

@@ -60,12 +60,12 @@ class Recoder:
 
     def values(self, tensor: Tensor) -> Iterator[F32]:
         """Give the rows of a tensor as float32 pieces [n_row, n], one after the other."""
-        yield from self._ahead(_decoders(tensor))
+        yield from self._ahead(decoders(tensor))
 
     def _recoded(self, named: Named, kind: QuantType, importance: F32 | None) -> Iterator[U8]:
         for i, matrix in enumerate(_matrices(named)):
             own = importance[i] if importance is not None and importance.ndim == 2 else importance
-            for rows in self._ahead(_decoders(matrix)):
+            for rows in self._ahead(decoders(matrix)):
                 yield self._encoded(rows, kind, own, named.name)
 
     def _encoded(self, rows: F32, kind: QuantType, importance: F32 | None, name: str) -> U8:
@@ -104,7 +104,7 @@ def _matrices(named: Named) -> Iterator[Tensor]:
             yield part
 
 
-def _decoders(tensor: Tensor) -> Iterator[Callable[[], F32]]:
+def decoders(tensor: Tensor) -> Iterator[Callable[[], F32]]:
     """What decodes each piece of a matrix; the stored bytes are asked for once."""
     data = tensor.data
     rows = data.reshape(-1, data.shape[-1])
