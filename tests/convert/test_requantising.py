@@ -12,10 +12,12 @@ import pytest
 
 from junto.convert import Wishes, convert, join
 from junto.convert.recoding import Recoder
+from junto.convert.types import Types
 from junto.errors import DiskError, FormatError, JuntoError, RequestError
 from junto.formats.gguf import GGUFFile, read_gguf
 from junto.formats.gguf_writer import OutTensor, write_gguf
 from junto.formats.quant_types import TYPES
+from junto.formats.quants import dequantize
 from junto.formats.tensor import F32, Tensor
 from junto.models.storing import Named
 from junto.quantize import quantize
@@ -185,6 +187,18 @@ def test_types_that_cannot_be_decoded_are_named() -> None:
     )
     with pytest.raises(FormatError, match=r"m\.safetensors: tensor 'w\.weight' is F8_E4M3, which"):
         Recoder.make().out(Named("w.weight", odd), TYPES["Q8_0"])
+
+
+def test_blocks_in_ollamas_order_become_gguf_s_with_the_same_values(tmp_path: Path) -> None:
+    blocks = np.random.default_rng(1).integers(0, 256, (8, 17), np.uint8)
+    blocks[:, 0] = 120 + np.arange(8)
+    pairs = Tensor("w.weight", (8, 32), TYPES["MXFP4_PAIRS"], "x", lambda: blocks)
+    types = Types(None, (), n_layer=1, is_tied=False, floats=False)
+    kind = types.of("w.weight", pairs.shape, pairs.type).type
+    out = Recoder.make().out(Named("w.weight", pairs), kind)
+    made = np.concatenate([np.asarray(piece) for piece in out.pieces()])
+    assert kind.name == "MXFP4"
+    assert np.array_equal(dequantize(kind, made).reshape(8, 32), pairs.float32())
 
 
 MEMORY_RUN = """

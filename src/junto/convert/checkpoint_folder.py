@@ -25,7 +25,7 @@ from junto.formats.tensor import Tensor
 from junto.models.layouts import each
 from junto.models.loading import Blueprint, locate
 from junto.models.storing import name_tensors
-from junto.models.table import Found, Located
+from junto.models.table import Found
 from junto.quantize import quantize
 
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -80,27 +80,21 @@ def write_folder(
 
 
 def _tensors(blueprint: Blueprint, kind: QuantType) -> list[OutTensor]:
-    cfg, table, located = blueprint.cfg, blueprint.architecture.TENSORS, blueprint.located
-    plain = Located(
-        {name: _as_type(found, kind) for name, found in located.whole.items()},
-        [{n: _as_type(found, kind) for n, found in layer.items()} for layer in located.layers],
-        located.notes,
+    recoder, table = Recoder.make(), blueprint.architecture.TENSORS
+    named = name_tensors(
+        table, blueprint.cfg, blueprint.located, None, "hf", lambda found: _as_type(found, kind)
     )
-    recoder = Recoder.make()
-    named = name_tensors(table, cfg, plain, None, "hf")
     try:
         return [recoder.out(one, kind) for one in named]
     except ModelError as error:
         raise ModelError(f"{blueprint.file.path.name}: {error}") from None
 
 
-def _as_type(found: Found | None, kind: QuantType) -> Found | None:
-    """Its values in another type, made when they are read."""
-    if found is None:
-        return None
-    return (
-        _plain(found, kind) if isinstance(found, Tensor) else each(found, lambda t: _plain(t, kind))
-    )
+def _as_type(found: Found, kind: QuantType) -> Found:
+    """Its values in another type, made when they are read: those of one expert at a time."""
+    if isinstance(found, Tensor):
+        return _plain(found, kind)
+    return each(found, lambda tensor: _plain(tensor, kind))  # type: ignore[no-any-return]
 
 
 def _plain(tensor: Tensor, kind: QuantType) -> Tensor:

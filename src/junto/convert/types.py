@@ -102,6 +102,7 @@ class Types:
 
     def of(self, name: str, shape: tuple[int, ...], now: QuantType) -> Choice:
         """Choose for a tensor whose type is `now`; RequestError where a pattern's cannot be."""
+        now = TYPES["MXFP4"] if now.name == "MXFP4_PAIRS" else now  # Ollama's order of nibbles
         fitting = [(pattern, kind) for pattern, kind in self._keep if _fits(name, pattern)]
         self._unused -= {pattern for pattern, _ in fitting}
         if fitting:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from junto.convert.recoding import Recoder
+from junto.formats.mapped_file import forget_pages
 from junto.formats.quant_types import F32, U8
 from junto.formats.tensor import Tensor
 
@@ -108,7 +109,9 @@ class _Blocks:
         """Add the blocks of a tensor."""
         blocks = tensor.data.reshape(-1, MXFP4_BYTES)
         for start in range(0, len(blocks), self.N_BLOCK):
-            self._add(blocks[start : start + self.N_BLOCK])
+            part = blocks[start : start + self.N_BLOCK]
+            self._add(part)
+            forget_pages(part)
 
     def _add(self, blocks: U8) -> None:
         self._scales += np.bincount(blocks[:, 0], minlength=256)

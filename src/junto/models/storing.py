@@ -5,13 +5,19 @@ weights, and nothing written: a writer takes what is given here.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from junto.errors import ModelError
 from junto.formats.tensor import Tensor
 from junto.models.table import Dialect, Found, Located, Source, Stored, Table, full_name
+
+Prepare = Callable[[Found], Found]
+
+
+def _as_it_is(found: Found) -> Found:
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +46,47 @@ def name_tensors(
     located: Located,
     draft: Mapping[str, Found | None] | None,
     dialect: Dialect,
+    prepare: Prepare = _as_it_is,
 ) -> Iterator[Named]:
     """Give every tensor of a model as files of a dialect name and lay it out.
+
+    prepare   is given what is about to change its layout, which some types do not allow
 
     ModelError where the table does not say how a layout is undone.
     """
     prefix = table.hf_prefixes[-1] if dialect == "hf" else ""
     layers = f"{prefix}layers." if dialect == "hf" else "blk."
-    yield from _named(table.whole, cfg, located.whole, dialect, prefix)
+    way = _Way(cfg, dialect, prepare)
+    yield from _named(table.whole, located.whole, way, prefix)
     for i, found in enumerate(located.layers):
-        yield from _named(table.layer(cfg, i), cfg, found, dialect, f"{layers}{i}.")
+        yield from _named(table.layer(cfg, i), found, way, f"{layers}{i}.")
     if draft is not None and table.draft is not None:
-        yield from _named(table.draft, cfg, draft, dialect, f"{layers}{cfg.n_layer}.")
+        yield from _named(table.draft, draft, way, f"{layers}{cfg.n_layer}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What is the same for all tensors of a file."""
+
+    cfg: Any
+    dialect: Dialect
+    prepare: Prepare
 
 
 def _named(
-    holder: type, cfg: Any, found: Mapping[str, Found | None], dialect: Dialect, prefix: str
+    holder: type, found: Mapping[str, Found | None], way: _Way, prefix: str
 ) -> Iterator[Named]:
     """The tensors of one dataclass; fields that share a stored name make one tensor."""
     sharing: dict[str, tuple[Source, list[Found]]] = {}
     for field in dataclasses.fields(holder):
         spec: Stored = field.metadata["stored"]
-        ours = _ours(field.name, spec, cfg, found)
+        ours = _ours(field.name, spec, way.cfg, found)
         if ours is not None:
-            source = _written(field.name, spec, dialect)
+            source = _written(field.name, spec, way.dialect)
             sharing.setdefault(source.names[0], (source, []))[1].append(ours)
     for name, (source, parts) in sharing.items():
-        yield Named(full_name(name, prefix), source.join(cfg, *parts) if source.join else parts[0])
+        stored = source.join(way.cfg, *map(way.prepare, parts)) if source.join else parts[0]
+        yield Named(full_name(name, prefix), stored)
 
 
 def _ours(
