@@ -17,7 +17,7 @@ ROWS = (
     {"formats"},
     {"ops"},
     {"cache"},
-    {"models"},
+    {"models", "quantize"},
     {"chat", "engine"},
     {"text", "reply", "backends"},
     {"model"},
