@@ -17,7 +17,7 @@ ROWS = (
     {"formats"},
     {"ops"},
     {"cache"},
-    {"models"},
+    {"models", "quantize"},
     {"chat", "engine"},
     {"text", "reply", "backends"},
     {"model", "measure"},  # measure looks on at a runner, however the facade came by it
