@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from junto.cli.cache import cache
+from junto.cli.chat import chat
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
@@ -32,6 +33,8 @@ Examples:
 
     junto run model.gguf -f question.txt --temp 0
 
+    junto chat model.gguf
+
     junto run --help
 """
 
@@ -42,6 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.command("chat")(chat)
 app.add_typer(cache)
 
 
