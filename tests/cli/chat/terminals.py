@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 CTRL_C, CTRL_D, ENTER, ALT_ENTER, UP = "\x03", "\x04", "\r", "\x1b\r", "\x1b[A"
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b.|\r")
 N_COLUMN, N_LINE = 60, 14
-# Set around the tests, they would be believed before the terminal.
+# Set around the tests (readline does so behind os.environ), they would be believed first.
 SIZE = {"COLUMNS": str(N_COLUMN), "LINES": str(N_LINE)}
 
 # The first lines of a program, so that Ctrl-C in its terminal reaches it.

@@ -115,7 +115,7 @@ def test_tokens_and_stats_count(monkeypatch: Patch, capsys: Capture) -> None:
     assert talk(monkeypatch, talking_model(), "/stats\nx\n/tokens\n/stats\n") == 0
     out = capsys.readouterr().out
     assert out.startswith("no answer yet\n")
-    assert re.search(r"^context \d+ of 4,096 \(0 %\), [\d,]+ left; 2 messages$", out, re.M)
+    assert re.search(r"^context \d+ of 4,096 \(1 %\), [\d,]+ left; 2 messages$", out, re.M)
     assert re.search(r"^all 1 answers: 4 tokens generated, \d+ read, 0 kept$", out, re.M)
 
 

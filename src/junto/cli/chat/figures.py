@@ -41,7 +41,8 @@ class Figures:
 
     def context(self, n_tokens: int) -> str:
         """How much of the context so many tokens take."""
-        return f"context {n_tokens:,} of {self.n_ctx:,} ({100 * n_tokens // self.n_ctx} %)"
+        percent = -(-100 * n_tokens // self.n_ctx)
+        return f"context {n_tokens:,} of {self.n_ctx:,} ({percent} %)"
 
     def status(self) -> str:
         """The line below the last answer."""

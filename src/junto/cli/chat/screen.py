@@ -80,7 +80,7 @@ class PlainScreen:
         if self._is_reasoning:
             self._write("\n\n")
             self._is_reasoning = False
-        self._write(shown(text) if self._is_terminal else text)
+        self._write(self._safe(text))
 
     def end(self) -> None:
         """End the line."""
@@ -92,19 +92,22 @@ class PlainScreen:
         sys.stdout.flush()
         self._last = text or self._last
 
+    def _safe(self, text: str) -> str:
+        return shown(text) if self._is_terminal else text
+
     def say(self, text: str) -> None:
         """To standard output."""
-        self._write(text + "\n")
+        self._write(self._safe(text) + "\n")
 
     def remark(self, text: str) -> None:
         """For people only."""
         if self._is_terminal:
-            print(text, file=sys.stderr, flush=True)
+            print(shown(text), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
         """To standard error."""
-        print(f"note: {text}", file=sys.stderr, flush=True)
+        print(self._safe(f"note: {text}"), file=sys.stderr, flush=True)
 
     def error(self, text: str) -> None:
         """To standard error."""
-        print(f"error: {text}", file=sys.stderr, flush=True)
+        print(self._safe(f"error: {text}"), file=sys.stderr, flush=True)

@@ -81,7 +81,7 @@ class TerminalScreen:
         for block in self._blocks.finish():
             self._show(block)
         if self._live:
-            self._live.update(Text(""))
+            self._live.update(Text(""), refresh=True)
             self._live.stop()
             self._live = None
         self._code = []
@@ -119,8 +119,8 @@ class TerminalScreen:
 
     def _print(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         if self._live:
-            # Else what stands below would be drawn once more, for a moment.
-            self._live.update(Text(""))
+            # Else what grew would stand below for a moment more, beside what it became.
+            self._live.update(Text(""), refresh=True)
         self._console.print(what, soft_wrap=soft_wrap)
         self._has_printed = True
         self._drawn_at = 0.0
@@ -140,16 +140,16 @@ class TerminalScreen:
 
     def say(self, text: str) -> None:
         """Plainly."""
-        self._console.print(Text(text))
+        self._console.print(Text(shown(text)))
 
     def remark(self, text: str) -> None:
         """Dimmed."""
-        self._console.print(Text(text, style="dim"))
+        self._console.print(Text(shown(text), style="dim"))
 
     def warn(self, text: str) -> None:
         """In yellow."""
-        self._console.print(Text(f"note: {text}", style="yellow"))
+        self._console.print(Text(shown(f"note: {text}"), style="yellow"))
 
     def error(self, text: str) -> None:
         """In red."""
-        self._console.print(Text(f"error: {text}", style="red"))
+        self._console.print(Text(shown(f"error: {text}"), style="red"))
