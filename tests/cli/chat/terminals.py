@@ -42,8 +42,8 @@ class Terminal(Protocol):
         """What was shown so far."""
         ...
 
-    def exit_code(self) -> int:
-        """Wait for the end."""
+    def exit_code(self, pressing: str = "") -> int:
+        """Wait for the end, pressing keys until it comes: a prompt may not be there yet."""
         ...
 
     def close(self) -> None:
@@ -102,11 +102,12 @@ class Pty:
                 return
             self.raw += data
 
-    def exit_code(self) -> int:
+    def exit_code(self, pressing: str = "") -> int:
         end = time.monotonic() + PATIENCE_S
         while self._process.poll() is None and time.monotonic() < end:
+            self.send(pressing)
             self._read()
-            time.sleep(0.05)
+            time.sleep(0.2)
         self._read()
         return self._process.wait(timeout=1)
 
@@ -140,16 +141,19 @@ class Tmux:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def send(self, keys: str) -> None:
+        if not keys:
+            return
         codes = [f"{byte:02x}" for byte in keys.encode()]
         self._tmux("send-keys", "-t", "chat", "-H", *codes)
 
     def text(self) -> str:
         return self._tmux("capture-pane", "-t", "chat", "-p", "-J", "-S", "-")
 
-    def exit_code(self) -> int:
+    def exit_code(self, pressing: str = "") -> int:
         end = time.monotonic() + PATIENCE_S
         while not (self._code.exists() and self._code.read_text()) and time.monotonic() < end:
-            time.sleep(0.05)
+            self.send(pressing)
+            time.sleep(0.2)
         return int(self._code.read_text())
 
     def close(self) -> None:

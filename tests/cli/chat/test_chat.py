@@ -13,6 +13,10 @@ import junto
 from junto.chat.events import Event
 from junto.cli import main
 from junto.cli.chat.commands import COMMANDS
+from junto.cli.chat.loop import Chat
+from junto.cli.chat.screen import PlainScreen
+from junto.cli.chat.session import Session
+from junto.cli.chat.settings import Settings
 from junto.errors import RequestError
 from tests.chat.vocabularies import tiny_tokenizer, unknown_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model
@@ -215,3 +219,25 @@ def test_help_names_every_command_and_nothing_follows_exit(
     out = capsys.readouterr().out
     assert all(f"  {name} " in out for name in COMMANDS)
     assert model.asked == []
+
+
+class Keys:
+    """A reader whose person presses Ctrl-C between two turns."""
+
+    stays = True
+
+    def __init__(self) -> None:
+        self._turns: list[str | None] = ["one", "", "two", None]
+
+    def read(self, draft: str = "") -> str | None:
+        text = self._turns.pop(0)
+        if text == "":
+            raise KeyboardInterrupt
+        return text
+
+
+def test_ctrl_c_a_moment_too_late_ends_no_chat(capsys: Capture) -> None:
+    model: Any = talking_model()
+    session = Session(model, Settings())
+    Chat(session, PlainScreen(is_terminal=True), Keys()).run()
+    assert [m["content"] for m in session.messages[::2]] == ["one", "two"]

@@ -82,8 +82,7 @@ def test_a_conversation(start: Start, tmp_path: Path) -> None:
     assert answer["reasoning_content"] == "Let me see."
     chat.send(CTRL_C)
     wait_for(chat, "(Ctrl-D or /exit leaves)")
-    chat.send(CTRL_D)
-    assert chat.exit_code() == 0
+    assert chat.exit_code(pressing=CTRL_D) == 0
 
 
 def test_prompts_are_remembered_for_this_user_alone(start: Start, tmp_path: Path) -> None:
@@ -149,7 +148,6 @@ def test_a_dumb_terminal_gets_plain_text(tmp_path: Path) -> None:
             answer
             == b"Let me see.\r\n\r\nSome **bold** text.\r\n\r\n```py\r\na = 1\r\n```\r\n\r\nw0 "
         )
-        chat.send(CTRL_D)
-        assert chat.exit_code() == 0
+        assert chat.exit_code(pressing=CTRL_D) == 0
     finally:
         chat.close()

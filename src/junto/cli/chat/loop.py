@@ -63,6 +63,11 @@ class Chat:
             text = str(error)
         except MemoryError:
             text = "out of memory; /clear frees some, and a smaller --n-ctx needs less"
+        except KeyboardInterrupt:
+            # Pressed a moment too late for the answer it was meant for.
+            if self._reader.stays:
+                return
+            raise
         self.n_failed += 1
         self.screen.error(" ".join(text.split()))
 
