@@ -15,7 +15,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt $(CPP)
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow lint format oracle limits fuzz accuracy clean
+.PHONY: help venv run test slow lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -57,6 +57,9 @@ fuzz: $(VENV) ## try damaged files on the readers for a minute (FUZZ="--seconds 
 accuracy: $(VENV) $(SMOLLM2) ## print the tables of docs/accuracy.md (about 10 minutes)
 	$(BIN)/python tools/accuracy.py
 
+compare: ## measure beside llama.cpp: make compare MODEL=file.gguf [ARGS="--depth 32,8192"]
+	$(ORACLE_PYTHON) -m bench.compare $(MODEL) $(ARGS)
+
 clean: ## remove everything that make has made
 	rm -rf .venv .venv-oracle build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
@@ -96,7 +99,7 @@ $(SMOLLM2): | $(VENV)
 	@touch $@
 
 ifeq ($(ORACLE_PYTHON),.venv-oracle/bin/python)
-oracle: .venv-oracle/.installed
+oracle compare: .venv-oracle/.installed
 endif
 
 .venv-oracle/.installed: $(BUILD_INPUTS)

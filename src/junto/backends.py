@@ -1,13 +1,11 @@
-"""The backends by name: how each is made, and how it can hold keys and values."""
+"""The backends by name: how each is made, and how it holds keys and values by itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from junto._kernels import ThreadPool
-from junto.cache import KVType
+from junto.cache import KV_NAMES, KVName
 from junto.errors import RequestError
 from junto.ops.contract import Ops
 from junto.ops.cpu import Cpu
@@ -18,10 +16,10 @@ from junto.ops.reference import Reference
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a backend is made, and how it can hold keys and values ("auto" is its choice)."""
+    """How a backend is made, and how it holds keys and values by itself (None: the model says)."""
 
     make: Callable[["Wishes"], Ops]
-    kv: Mapping[str, KVType]
+    kv: KVName | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,6 @@ def _reference(wishes: Wishes) -> Ops:
     return Reference()
 
 
-BACKENDS = {
-    "cpu": Backend(_cpu, {"auto": np.float16, "f32": np.float32, "f16": np.float16}),
-    "reference": Backend(_reference, {"auto": np.float32, "f32": np.float32}),
-}
+BACKENDS = {"cpu": Backend(_cpu, None), "reference": Backend(_reference, "f32")}
+KV_CHOICES = ("auto", *KV_NAMES)
+"""How keys and values may be held."""

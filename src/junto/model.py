@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from junto.backends import BACKENDS, Wishes
-from junto.cache import KVType
+from junto.backends import BACKENDS, KV_CHOICES, Wishes
+from junto.cache import FLOAT32, KV_NAMES, KVType
 from junto.chat.answer import Answer
 from junto.chat.detokenizer import StreamDecoder
 from junto.chat.dialogue import Effort, Tool, Turn
@@ -259,16 +259,18 @@ def load(
     n_ctx: int | None = None,
     n_threads: int | None = None,
     *,
+    n_slot: int = N_SLOT,
     keep_packed: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
 
     backend    "cpu": C++ kernels; "reference": plain NumPy, slow and obviously right
-    kv         how keys and values are held: "f32", on cpu also "f16"; "auto" is the backend's
-               choice, float16 on cpu and float32 on reference
+    kv         how keys and values are held: "f32", "f16", or float16 near and "q8_0" or "q4_0" from
+               afar; "auto" is float32 on reference and the architecture's choice on cpu
     n_ctx      most tokens of one sequence; None: what the model was trained for
     n_threads  threads of the cpu backend; None: the processors this process may use
+    n_slot     sequences that can be held at once
     keep_packed   keep the packed weights of a large model in a file that the next start maps, in
                `junto.ops.cpu.packed_cache.packed_folder()`
     progress   called with (bytes of weights that are ready, bytes of all) while they are packed
@@ -278,12 +280,13 @@ def load(
     if backend not in BACKENDS:
         raise RequestError(f"backend {backend!r} is unknown; this build has: {', '.join(BACKENDS)}")
     chosen = BACKENDS[backend]
-    if kv not in chosen.kv:
-        raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(chosen.kv)}")
+    if kv not in KV_CHOICES:
+        raise RequestError(f"kv {kv!r} is unknown; this build has: {', '.join(KV_CHOICES)}")
     blueprint = locate(open_file(Path(path)))
     files = blueprint.file.files
     wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))
-    return assemble(blueprint, chosen.make(wishes), n_ctx, kv=chosen.kv[kv])
+    name = next((n for n in KV_NAMES if n == kv), chosen.kv or blueprint.architecture.KV_DEFAULT)
+    return assemble(blueprint, chosen.make(wishes), n_ctx, n_slot, KVType(name))
 
 
 def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:
@@ -306,7 +309,7 @@ def assemble(
     ops: Ops,
     n_ctx: int | None = None,
     n_slot: int = N_SLOT,
-    kv: KVType = np.float32,
+    kv: KVType = FLOAT32,
 ) -> Model:
     """Take the weights of a located model and join them with a cache and a tokenizer."""
     cfg, name = blueprint.cfg, blueprint.file.path.name
@@ -315,8 +318,8 @@ def assemble(
             f"n_ctx is {n_ctx:,}, expected 1 to {cfg.n_ctx_train:,}, the context that {name} "
             "was trained for"
         )
-    text = text_of(blueprint.file)
+    text = text_of(blueprint.file, cfg.n_vocab)
     cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)
-    notes = (*blueprint.notes, *(text.notes if text else ()), *ops.notes)
+    notes = (*blueprint.notes, *(text.notes if text else ()), *ops.notes, *cache.notes)
     return Model(name, cfg, text, runner, notes, _is_demo(blueprint.file))

@@ -153,10 +153,13 @@ def load_text(path: str | os.PathLike[str]) -> Text:
     return Text(path.name, found)
 
 
-def text_of(file: GGUFFile | Checkpoint) -> Text | None:
-    """The text of an opened model; None where the file, or its folder, holds no tokenizer."""
+def text_of(file: GGUFFile | Checkpoint, n_vocab: int) -> Text | None:
+    """The text of an opened model; None where the file, or its folder, holds no tokenizer.
+
+    TextError where there are more tokens than the `n_vocab` rows of the embedding.
+    """
     found = _of_gguf(file) if isinstance(file, GGUFFile) else _of_folder(file.path)
-    return None if found is None else Text(file.path.name, found)
+    return None if found is None else Text(file.path.name, found.padded(n_vocab))
 
 
 def _tokenizer_of(path: Path) -> Tokenizer | None:

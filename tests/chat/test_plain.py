@@ -1,5 +1,7 @@
 """Conversations by the file's own template, for families that are not known."""
 
+from typing import Any
+
 import pytest
 
 from junto.chat.dialogue import Dialogue, Parser, Turn
@@ -59,6 +61,19 @@ def test_without_template_there_is_no_conversation() -> None:
     dialogue = PlainTemplate(tiny_tokenizer(tokenizer__chat_template=None))
     with pytest.raises(TextError, match="the model file holds no chat template"):
         dialogue.render(USER, Turn())
+
+
+def test_content_may_come_in_parts_or_not_at_all() -> None:
+    parts = [{"type": "text", "text": "he"}, {"type": "text", "text": "ll"}]
+    for content, text in ((parts, "hell"), (None, "")):
+        ids = PlainTemplate(TINY).render([{"role": "user", "content": content}], Turn())
+        assert TINY.decode(ids) == f"user\n{text}\nassistant\n"
+
+
+def test_a_message_that_is_none_is_named() -> None:
+    text: Any = "hello"
+    with pytest.raises(TextError, match=r"messages\[0\] is a str, expected role and content"):
+        PlainTemplate(TINY).render(text, Turn())
 
 
 def test_all_text_is_content_and_control_tokens_are_hidden() -> None:

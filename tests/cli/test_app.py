@@ -1,5 +1,6 @@
 """The program as a whole: help, version, and how it ends as a process."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,6 +35,9 @@ def test_help_lists_what_exists() -> None:
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
         "chat",
+        "bench",
+        "verify",
+        "doctor",
         "cache",
     ]
     assert 'junto run -p "Why is the sky blue?"' in result.output
@@ -58,6 +62,20 @@ def test_help_of_chat_has_examples_and_its_options() -> None:
     assert "/save river.json" in result.output
     for option in ("--load", "--hide-reasoning", "--preserve-reasoning", "--system", "--n-ctx"):
         assert option in result.output
+
+
+def test_the_shell_completes_commands() -> None:
+    """As the script of `junto --install-completion` asks for it."""
+    asked = {"_JUNTO_COMPLETE": "complete_bash", "COMP_WORDS": "junto ver", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from junto.cli import main; main()"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["verify"]
 
 
 def test_no_words_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ An answer is content, whatever it holds; control tokens never show. Neither reas
 are looked for, since nothing says how this family would write them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from junto.chat.detokenizer import StreamDecoder
@@ -13,6 +13,23 @@ from junto.chat.events import Event
 from junto.chat.prompt import prompt_ids
 from junto.chat.template import Message
 from junto.chat.tokenizer import Tokenizer
+from junto.errors import TextError
+
+
+def _with_text(message: Message, index: int) -> Message:
+    """The message with one text as its content; parts that are no text are left to the template."""
+    if not isinstance(message, Mapping):
+        raise TextError(
+            f"messages[{index}] is a {type(message).__name__}, expected role and content"
+        )
+    content = message.get("content")
+    if isinstance(content, list) and all(map(_is_text, content)):
+        content = "".join(part["text"] for part in content)
+    return {**message, "content": "" if content is None else content}
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("text"), str)
 
 
 class PlainTemplate:
@@ -31,6 +48,7 @@ class PlainTemplate:
     def render(self, messages: Sequence[Message], turn: Turn) -> list[int]:
         """Token ids as the template writes them; TextError where there is none, or it refuses.
 
+        Content in parts of text becomes one text, and a missing one empty: few templates know more.
         The template sees `enable_thinking` and `reasoning_effort` where the turn says them; what
         it does with reasoning of old turns is its own affair.
         """
@@ -38,7 +56,7 @@ class PlainTemplate:
         said: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         return prompt_ids(
             self._tokenizer,
-            messages,
+            [_with_text(message, i) for i, message in enumerate(messages)],
             add_generation_prompt=turn.add_generation_prompt,
             tools=turn.tools or None,
             **(said | dict(turn.variables)),

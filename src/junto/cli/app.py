@@ -14,11 +14,14 @@ from typing import Annotated
 
 import typer
 
+from junto.cli.bench import bench
 from junto.cli.cache import cache
 from junto.cli.chat import chat
+from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
+from junto.cli.verify import verify
 from junto.errors import JuntoError
 
 # typer carries click inside since 0.16 and depended on it before; this is the error of either.
@@ -46,6 +49,9 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("chat")(chat)
+app.command("bench")(bench)
+app.command("verify")(verify)
+app.command("doctor")(doctor)
 app.add_typer(cache)
 
 

@@ -26,8 +26,10 @@ class KVType(StrEnum):
     """How keys and values may be held."""
 
     AUTO = "auto"
-    F16 = "f16"
     F32 = "f32"
+    F16 = "f16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
 
 
 ModelPath = Annotated[
@@ -90,7 +92,10 @@ ContextSize = Annotated[
 BackendChosen = Annotated[
     Backend, typer.Option(help="What computes: fast kernels, or plain NumPy.")
 ]
-KVChosen = Annotated[KVType, typer.Option(help="How keys and values are held.")]
+KVChosen = Annotated[
+    KVType,
+    typer.Option(help="How keys and values are held; q8_0 and q4_0 keep the near ones f16."),
+]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),

@@ -33,7 +33,7 @@ from junto.formats.gguf_file import (
 from junto.formats.gguf_metadata import StoredValue, StringArray, Value, read_metadata
 from junto.formats.gguf_split import joined
 from junto.formats.mapped_file import MappedFile, map_file, quoted
-from junto.formats.quant_types import TYPES_BY_ID, QuantType
+from junto.formats.quant_types import QuantType, type_of_id
 from junto.formats.tensor import Tensor, stored_shape
 
 __all__ = ["GGUFFile", "StringArray", "Value", "read_gguf"]
@@ -68,7 +68,7 @@ def read_part(path: Path) -> GGUFFile:
     version, n_tensor, n_kv = _read_start(cursor)
     metadata, stored = read_metadata(cursor, n_kv)
     alignment = _alignment(file, metadata, stored)
-    infos = _read_tensor_infos(cursor, n_tensor, alignment)
+    infos = _read_tensor_infos(cursor, n_tensor, alignment, metadata.get("general.architecture"))
     data_start = -(-cursor.pos // alignment) * alignment
     _check_layout(file, data_start, infos)
     tensors = {name: _tensor(file, data_start, info) for name, info in infos.items()}
@@ -115,7 +115,9 @@ def _alignment(file: MappedFile, metadata: dict[str, Value], stored: dict[str, S
     return value
 
 
-def _read_tensor_infos(cursor: Cursor, n_tensor: int, alignment: int) -> dict[str, _TensorInfo]:
+def _read_tensor_infos(
+    cursor: Cursor, n_tensor: int, alignment: int, architecture: object
+) -> dict[str, _TensorInfo]:
     cursor.enter("tensor infos")
     cursor.expect_items(n_tensor, _MIN_BYTES_TENSOR, "tensors")
     infos: dict[str, _TensorInfo] = {}
@@ -126,11 +128,13 @@ def _read_tensor_infos(cursor: Cursor, n_tensor: int, alignment: int) -> dict[st
         cursor.place = f"tensor {quoted(name)} at byte {start}"
         if name in infos:
             raise cursor.error("the name stands in the file twice")
-        infos[name] = _read_tensor_info(cursor, name, alignment)
+        infos[name] = _read_tensor_info(cursor, name, alignment, architecture)
     return infos
 
 
-def _read_tensor_info(cursor: Cursor, name: str, alignment: int) -> _TensorInfo:
+def _read_tensor_info(
+    cursor: Cursor, name: str, alignment: int, architecture: object
+) -> _TensorInfo:
     n_dim = cursor.number(U32)
     if n_dim > MAX_DIMS:
         raise cursor.error(f"{n_dim} dimensions, expected at most {MAX_DIMS}")
@@ -138,15 +142,16 @@ def _read_tensor_info(cursor: Cursor, name: str, alignment: int) -> _TensorInfo:
     type_id, offset = cursor.number(U32), cursor.number(U64)
     if 0 in shape:
         raise cursor.error(f"shape {shape}, expected dimensions of at least 1")
-    if type_id not in TYPES_BY_ID:
+    type = type_of_id(type_id, architecture)
+    if type is None:
         raise cursor.error(f"tensor type {type_id} is unknown, or was removed from the format")
     if offset % alignment:
         raise cursor.error(f"offset {offset} is not a multiple of the alignment {alignment}")
     try:
-        n_bytes = math.prod(stored_shape(TYPES_BY_ID[type_id], shape))
+        n_bytes = math.prod(stored_shape(type, shape))
     except FormatError as error:
         raise cursor.error(str(error)) from None
-    return _TensorInfo(name, shape, TYPES_BY_ID[type_id], offset, n_bytes)
+    return _TensorInfo(name, shape, type, offset, n_bytes)
 
 
 def _check_layout(file: MappedFile, data_start: int, infos: Mapping[str, _TensorInfo]) -> None:

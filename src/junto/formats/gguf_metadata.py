@@ -8,7 +8,7 @@ known here. Source: the GGUF specification of ggml (docs/gguf.md).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
@@ -53,7 +53,7 @@ class StringArray(Sequence[str]):
         return self._decode(self._starts[index])
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._decode, self._starts)
+        return iter(self._decode_all())
 
     def __repr__(self) -> str:
         return f"<StringArray of {len(self)}>"
@@ -62,6 +62,24 @@ class StringArray(Sequence[str]):
         buffer = self._file.buffer
         (n,) = NUMBERS[U64][1].unpack_from(buffer, start)
         return buffer[start + 8 : start + 8 + n].decode("utf-8", "replace")
+
+    def _decode_all(self) -> Iterable[str]:
+        """All texts decoded at once, with a newline for each length; one by one if any holds one.
+
+        A newline ends what is not UTF-8 as the end of the string does, so U+FFFD stands alike.
+        """
+        if not self._starts:
+            return ()
+        first, last = self._starts[0], self._starts[-1]
+        (n_last,) = NUMBERS[U64][1].unpack_from(self._file.buffer, last)
+        region = np.frombuffer(self._file.buffer[first : last + 8 + n_last], np.uint8).copy()
+        starts = np.frombuffer(self._starts, np.uint64).astype(np.int64) - first
+        is_text = np.ones(len(region), np.bool_)
+        for i in range(1, 8):
+            is_text[starts + i] = False
+        region[starts] = ord("\n")
+        texts = region[is_text].tobytes().decode("utf-8", "replace").split("\n")
+        return texts[1:] if len(texts) == len(self) + 1 else map(self._decode, self._starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache, KVType
+from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
 from junto.models.layouts import Experts, columns, each, mxfp4, transposed
@@ -26,6 +26,8 @@ from junto.ops.rotary import YarnScaling
 from junto.ops.views import F32, Batch, KVView
 
 ARCHITECTURES = Names(gguf=("gpt-oss",), hf=("GptOssForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 SWIGLU_ALPHA = 1.702
 SWIGLU_LIMIT = 7.0
@@ -261,7 +263,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks of two kinds: layers that see a window, layers that see all."""
     windows = [cfg.window if sliding else None for sliding in cfg.is_sliding]
     layers = [AttentionState(cfg.n_head_kv, cfg.head_dim, window) for window in windows]

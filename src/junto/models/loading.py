@@ -86,16 +86,22 @@ def _notes(located: Located, unread: list[str], source: str) -> tuple[str, ...]:
 
 
 def _n_vocab(file: GGUFFile, source: str) -> int:
-    """Tokens of the vocabulary; of the embedding when the file has none."""
-    tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, Sequence) and not isinstance(tokens, str):
-        return len(tokens)
-    if tokens is not None:
-        raise ModelError(f"{source}: 'tokenizer.ggml.tokens' is no list of strings")
+    """Tokens of the vocabulary, which are as many as rows of the embedding; converters pad it."""
     embedding = file.tensors.get("token_embd.weight")
-    if embedding is None or len(embedding.shape) != 2:
-        raise ModelError(f"{source}: neither a vocabulary nor a tensor 'token_embd.weight'")
-    return embedding.shape[0]
+    n_row = embedding.shape[0] if embedding is not None and len(embedding.shape) == 2 else None
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if tokens is None:
+        if n_row is None:
+            raise ModelError(f"{source}: neither a vocabulary nor a tensor 'token_embd.weight'")
+        return n_row
+    if not isinstance(tokens, Sequence) or isinstance(tokens, str):
+        raise ModelError(f"{source}: 'tokenizer.ggml.tokens' is no list of strings")
+    if n_row is not None and n_row != len(tokens):
+        raise ModelError(
+            f"{source}: 'tokenizer.ggml.tokens' has {len(tokens)} tokens and 'token_embd.weight' "
+            f"{n_row} rows, expected as many; the file is broken, convert the model again"
+        )
+    return len(tokens)
 
 
 def take(blueprint: Blueprint, ops: Ops) -> Weights:

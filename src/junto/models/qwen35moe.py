@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache, DeltaState, KVType, LayerState
+from junto.cache import FLOAT32, AttentionState, Cache, DeltaState, KVName, KVType, LayerState
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
@@ -31,6 +31,8 @@ ARCHITECTURES = Names(
     gguf=("qwen35moe",),
     hf=("Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"),
 )
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -370,7 +372,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for the attention layers, anchored states for the others."""
     return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
