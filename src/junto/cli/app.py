@@ -16,6 +16,7 @@ import typer
 
 from junto.cli.bench import bench
 from junto.cli.cache import cache
+from junto.cli.chat import chat
 from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
@@ -35,6 +36,8 @@ Examples:
 
     junto run model.gguf -f question.txt --temp 0
 
+    junto chat model.gguf
+
     junto run --help
 """
 
@@ -45,6 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.command("chat")(chat)
 app.command("bench")(bench)
 app.command("verify")(verify)
 app.command("doctor")(doctor)

@@ -16,8 +16,8 @@ import typer
 from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.measured import cpu_of, load_measured
+from junto.cli.options import KVType
 from junto.cli.progress import progress
-from junto.cli.run import KVType
 from junto.cli.table import table
 from junto.cli.whole_numbers import whole_numbers
 
