@@ -34,6 +34,9 @@ def test_help_lists_what_exists() -> None:
     lines = result.output.split("Commands:")[1].splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
+        "pull",
+        "list",
+        "rm",
         "bench",
         "verify",
         "doctor",

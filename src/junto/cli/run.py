@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from junto.cli.answer_writer import AnswerWriter
-from junto.cli.default_model import find_default_model
+from junto.cli.default_model import chosen_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.loading_bar import loading_bar
 from junto.cli.pipe import forget_stdout
@@ -54,7 +54,8 @@ def run(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A GGUF file, a safetensors file or its folder; SmolLM2-135M if left out.",
+            help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
+            " left out.",
             show_default=False,
         ),
     ] = None,
@@ -174,9 +175,7 @@ def run(
         raise typer.BadParameter("--stop must not be empty")
     text = read_prompt(prompt, file)
     start = time.perf_counter()
-    loaded = _load(
-        model or find_default_model(), backend, kv, n_ctx, threads, keep_packed=not no_cache
-    )
+    loaded = _load(chosen_model(model), backend, kv, n_ctx, threads, keep_packed=not no_cache)
     load_s = time.perf_counter() - start
     sampling = {"temperature": temp, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     options: dict[str, Any] = {**sampling, "stop": tuple(stop or ())}
