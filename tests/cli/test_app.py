@@ -35,6 +35,9 @@ def test_help_lists_what_exists() -> None:
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
         "chat",
+        "pull",
+        "list",
+        "rm",
         "bench",
         "verify",
         "doctor",

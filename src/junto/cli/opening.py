@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from junto.cli.default_model import find_default_model
+from junto.cli.default_model import chosen_model
 from junto.cli.loading_bar import loading_bar
 from junto.cli.options import Backend, KVType
 
@@ -25,7 +25,7 @@ def open_model(
     # Imported here, so that help is quick.
     import junto
 
-    path = path or find_default_model()
+    path = chosen_model(path)
     with loading_bar(path.name) as progress:
         model = junto.load(
             path,
