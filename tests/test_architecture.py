@@ -20,8 +20,9 @@ ROWS = (
     {"models", "quantize"},
     {"chat", "engine"},
     {"text", "reply", "backends", "convert", "memory_plan"},
-    # measure looks on at a runner, however the facade came by it
-    {"model", "measure", "inspection"},
+    # measure looks on at a runner, however the facade came by it; library finds and fetches files
+    # for commands, which hand paths to the facade: neither knows the other.
+    {"model", "measure", "inspection", "library"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import
     {"cli"},

@@ -1,6 +1,6 @@
 """Measure what each way of holding keys and values costs: the table of docs/accuracy.md.
 
-    python tools/kv_perplexity.py               all of it: 40 minutes of two processors
+    python tools/kv_perplexity.py               all of it: half an hour, two processors
     python tools/kv_perplexity.py --n-chunk 2 --types q4_0
 
 SmolLM2 reads WikiText-2 in chunks that stand alone, by backend cpu, each once for every way. The

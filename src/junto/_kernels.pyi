@@ -159,6 +159,17 @@ def linear(level: str, pool: ThreadPool, weight: PackedMatrix, x: Annotated[NDAr
 def experts(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate: PackedMatrix, up: PackedMatrix, down: PackedMatrix, limit: float, alpha: float, bias_gate: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_up: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_down: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Weighted sum of the routed experts' outputs."""
 
+def peak_read(level: str, pool: ThreadPool, n_bytes: int, n_run: int) -> list[float]:
+    """Bytes a second of passes over fresh memory, one figure a pass."""
+
+def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """
+    8-bit operations a second of the level's dot product, multiplications and additions.
+    """
+
+def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """float32 operations a second, multiplications and additions."""
+
 def quantize(level: str, pool: ThreadPool, type: str, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], importance: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> int:
     """
     Quantise rows [n_row, n] into out [n_row, bytes of a row].
@@ -172,16 +183,6 @@ def quantized_types() -> list[str]:
 
 def largest_value(type: str) -> float:
     """The largest size of a value that `quantize` takes for a type."""
-def peak_read(level: str, pool: ThreadPool, n_bytes: int, n_run: int) -> list[float]:
-    """Bytes a second of passes over fresh memory, one figure a pass."""
-
-def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
-    """
-    8-bit operations a second of the level's dot product, multiplications and additions.
-    """
-
-def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
-    """float32 operations a second, multiplications and additions."""
 
 def route(pool: ThreadPool, logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], over_all: bool, scale: float, expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Choose the largest logits of each row, and their weights."""

@@ -136,8 +136,9 @@ def test_keys_and_values_by_age_equal_the_references(name: Any, tmp_path: Path) 
     assert np.abs(ours[256:] - half[256:]).max() > 0
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", ["q8_0", "q4_0"])
+@pytest.mark.parametrize(
+    ("level", "name"), [(level, "q4_0") for level in LEVELS] + [(LEVELS[0], "q8_0")]
+)
 def test_bits_by_age_do_not_depend_on_cuts_or_company(
     name: Any, level: str, tmp_path: Path
 ) -> None:
@@ -145,7 +146,7 @@ def test_bits_by_age_do_not_depend_on_cuts_or_company(
     model = load(model_file(model_name, tmp_path), level, kv=KVType(name))
     ids = tokens_of(model_name, N_TOK_AGED).tolist()
     whole = model.logits(ids)
-    for cuts in ([64], [65, 300], [1, 2, 257], list(range(310, N_TOK_AGED))):
+    for cuts in ([64, 257], [1, 65, 300], list(range(322, N_TOK_AGED))):
         np.testing.assert_array_equal(fed(model, ids, cuts), whole, err_msg=str(cuts))
     other, slot = model.runner.cache.open(), model.runner.cache.open()
     together = model.runner.step([(slot, ids), (other, ids[::-1])])

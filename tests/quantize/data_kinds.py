@@ -5,10 +5,9 @@ Values are hashes, the same on every machine but for the last bit of a logarithm
 
 from collections.abc import Callable
 
-import gguf
 import numpy as np
 
-from junto.formats.quants import DECODERS, TYPES, dequantize
+from junto.formats.quants import TYPES, dequantize
 from tests.tiny.random_weights import F32, U8, uniform
 
 N_ROW, N = 20, 1536  # six blocks of 256 or 48 of 32 a row
@@ -89,11 +88,8 @@ IMPORTANCES: dict[str, Callable[[], F32 | None]] = {
 
 
 def decoded(name: str, data: U8) -> F32:
-    """Stored rows to float32: by our decoder, or by gguf-py's where a type has none yet."""
-    if name in DECODERS:
-        return dequantize(TYPES[name], data)
-    values: F32 = gguf.quants.dequantize(data, gguf.GGMLQuantizationType[name])
-    return values
+    """Stored rows to float32, by the decoders in NumPy."""
+    return dequantize(TYPES[name], data)
 
 
 def error(name: str, data: U8, rows: F32, importance: F32 | None) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from junto.cli.default_model import chosen_model
 from junto.cli.loading_bar import loading_bar
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def convert(
         Path,
         typer.Argument(
             metavar="SRC",
-            help="A GGUF or any part of one, a safetensors file or its folder.",
+            help="A GGUF or any part of one, a safetensors file or its folder, or a model's name.",
             show_default=False,
         ),
     ],
@@ -107,6 +108,7 @@ def convert(
         max_part_bytes=None if split_max_size is None else n_bytes(split_max_size),
         force=force,
     )
+    source = chosen_model(source)
     with loading_bar(target.name, "writing") as progress:
         if join:
             summary = run_join(source, target, force=force, progress=progress)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from junto.cli.default_model import chosen_model
 from junto.cli.progress import progress
 from junto.cli.table import table
 
@@ -22,7 +23,8 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A GGUF or any part of one, a safetensors file or its folder.", show_default=False
+            help="A GGUF or any part of one, a safetensors file or its folder, or a model's name.",
+            show_default=False,
         ),
     ],
     tensors: Annotated[
@@ -54,6 +56,7 @@ def inspect(
 
         junto inspect model.gguf --stats --json > model.json
     """
+    file = chosen_model(file)
     if tensors or stats or layer is not None:
         _tell_tensors(file, stats, layer, as_json)
         return

@@ -1,4 +1,4 @@
-"""A bar on standard error while weights are packed or written; nothing where nobody watches."""
+"""A bar of bytes on standard error, of packing or fetching; nothing where nobody watches."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ def loading_bar(name: str, doing: str = "packing") -> Iterator[Callable[[int, in
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn(doing + " {task.description}"),
+        TextColumn(f"{doing} {{task.description}}"),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
