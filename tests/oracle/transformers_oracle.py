@@ -19,6 +19,7 @@ CLASSES = {
     "Qwen3_5MoeForConditionalGeneration": transformers.Qwen3_5MoeForCausalLM,
     "GptOssForCausalLM": transformers.GptOssForCausalLM,
     "LlamaForCausalLM": transformers.LlamaForCausalLM,
+    "Qwen3ForCausalLM": transformers.Qwen3ForCausalLM,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 

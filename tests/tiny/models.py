@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tests.tiny import configs
+from tests.tiny import configs, qwen3_configs
 from tests.tiny.gguf_metadata import architecture, metadata
 from tests.tiny.gguf_writer import GGUFTensor, Packed, write_gguf
 from tests.tiny.random_weights import BLOCK_SHAPES, F32, I64, U8, block_bytes, random_bytes, tokens
@@ -197,6 +197,7 @@ _MODELS = (
     TinyModel("gpt_oss_mxfp4_twin", configs.GPT_OSS_MXFP4_TWIN, "mxfp4 twin"),
     TinyModel("llama_tied", configs.LLAMA_TIED),
     TinyModel("llama_untied", configs.LLAMA_UNTIED),
+    TinyModel("qwen3", qwen3_configs.QWEN3),
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 
