@@ -20,6 +20,7 @@ CLASSES = {
     "GptOssForCausalLM": transformers.GptOssForCausalLM,
     "LlamaForCausalLM": transformers.LlamaForCausalLM,
     "Qwen3ForCausalLM": transformers.Qwen3ForCausalLM,
+    "Qwen3MoeForCausalLM": transformers.Qwen3MoeForCausalLM,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 

@@ -198,6 +198,7 @@ _MODELS = (
     TinyModel("llama_tied", configs.LLAMA_TIED),
     TinyModel("llama_untied", configs.LLAMA_UNTIED),
     TinyModel("qwen3", qwen3_configs.QWEN3),
+    TinyModel("qwen3moe", qwen3_configs.QWEN3_MOE, "one by one"),
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 
