@@ -21,6 +21,7 @@ CLASSES = {
     "LlamaForCausalLM": transformers.LlamaForCausalLM,
     "Qwen3ForCausalLM": transformers.Qwen3ForCausalLM,
     "Qwen3MoeForCausalLM": transformers.Qwen3MoeForCausalLM,
+    "Qwen3_5ForCausalLM": transformers.Qwen3_5ForCausalLM,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 

@@ -199,6 +199,7 @@ _MODELS = (
     TinyModel("llama_untied", configs.LLAMA_UNTIED),
     TinyModel("qwen3", qwen3_configs.QWEN3),
     TinyModel("qwen3moe", qwen3_configs.QWEN3_MOE, "one by one"),
+    TinyModel("qwen35", qwen3_configs.QWEN35),
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 
