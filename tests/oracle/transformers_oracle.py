@@ -22,6 +22,7 @@ CLASSES = {
     "Qwen3ForCausalLM": transformers.Qwen3ForCausalLM,
     "Qwen3MoeForCausalLM": transformers.Qwen3MoeForCausalLM,
     "Qwen3_5ForCausalLM": transformers.Qwen3_5ForCausalLM,
+    "Qwen3NextForCausalLM": transformers.Qwen3NextForCausalLM,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 

@@ -200,6 +200,7 @@ _MODELS = (
     TinyModel("qwen3", qwen3_configs.QWEN3),
     TinyModel("qwen3moe", qwen3_configs.QWEN3_MOE, "one by one"),
     TinyModel("qwen35", qwen3_configs.QWEN35),
+    TinyModel("qwen3next", qwen3_configs.QWEN3_NEXT, "one by one"),
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 
