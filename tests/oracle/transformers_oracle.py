@@ -23,6 +23,7 @@ CLASSES = {
     "Qwen3MoeForCausalLM": transformers.Qwen3MoeForCausalLM,
     "Qwen3_5ForCausalLM": transformers.Qwen3_5ForCausalLM,
     "Qwen3NextForCausalLM": transformers.Qwen3NextForCausalLM,
+    "GPT2LMHeadModel": transformers.GPT2LMHeadModel,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 
