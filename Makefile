@@ -15,7 +15,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt $(CPP)
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow lint format oracle limits accuracy clean
+.PHONY: help venv run test slow lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -51,8 +51,14 @@ oracle: ## compare live with transformers and llama.cpp (compiles llama.cpp: abo
 limits: $(VENV) ## print start-up time, parse time and memory against their bounds
 	$(BIN)/python tools/limits.py
 
+fuzz: $(VENV) ## try damaged files on the readers for a minute (FUZZ="--seconds 3600")
+	$(BIN)/python tools/fuzz.py $(FUZZ)
+
 accuracy: $(VENV) $(SMOLLM2) ## print the tables of docs/accuracy.md (about 10 minutes)
 	$(BIN)/python tools/accuracy.py
+
+compare: ## measure beside llama.cpp: make compare MODEL=file.gguf [ARGS="--depth 32,8192"]
+	$(ORACLE_PYTHON) -m bench.compare $(MODEL) $(ARGS)
 
 clean: ## remove everything that make has made
 	rm -rf .venv .venv-oracle build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -93,7 +99,7 @@ $(SMOLLM2): | $(VENV)
 	@touch $@
 
 ifeq ($(ORACLE_PYTHON),.venv-oracle/bin/python)
-oracle: .venv-oracle/.installed
+oracle compare: .venv-oracle/.installed
 endif
 
 .venv-oracle/.installed: $(BUILD_INPUTS)

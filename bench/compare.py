@@ -1,128 +1,119 @@
 """Our speed against llama.cpp's on one file, in alternation, in one process.
 
-    python -m bench.compare MODEL.gguf [--pairs 15] [--streams 1,4,16]
+    python -m bench.compare MODEL.gguf [--pairs 15] [--streams 1,4,16] [--depth 32,8192] [--limits]
 
 A shared machine drifts by half within minutes, so only ratios of neighbouring measurements count:
-each pair runs ours, then theirs, the same work. The table gives the median of both and of the
-ratio with its quartiles; the last line is JSON.
+each pair runs both engines on the same work, and who goes first alternates. The table gives the
+medians and the ratio with its quartiles; the last line is JSON, which `bench.picture` draws.
 """
 
 import argparse
 import json
-import os
-import platform
-import statistics
-import subprocess
-import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from bench.rival import LlamaCpp
-from junto.model import assemble
-from junto.models.loading import locate, open_file
+from bench.engine import Ours
+from bench.workload import Decode, Prefill, Workload, alternate
+from junto.measure.limits import measure_limits
+from junto.measure.machine import processor
+from junto.measure.software import versions
+from junto.measure.spread import Spread
 from junto.ops.cpu import Cpu
+from junto.ops.cpu.processors import usable_processors
 
-N_DECODE = 8
-"""Steps of decoding in one measurement."""
-
-
-class Ours:
-    """Our model behind the rival's interface."""
-
-    def __init__(self, path: Path, n_threads: int, n_stream: int) -> None:
-        self.model = assemble(locate(open_file(path)), Cpu(n_threads), 1024, n_stream)
-        self._slots: dict[int, int] = {}
-
-    def clear(self) -> None:
-        """Forget every sequence."""
-        for slot in self._slots.values():
-            self.model.runner.cache.close(slot)
-        self._slots = {}
-
-    def step(self, work: list[tuple[int, int, list[int]]]) -> None:
-        """Feed (sequence, position, token ids)."""
-        for sequence, _, _ in work:
-            if sequence not in self._slots:
-                self._slots[sequence] = self.model.runner.cache.open()
-        self.model.runner.step([(self._slots[sequence], ids) for sequence, _, ids in work])
+N_ID = 4096
+"""Random tokens that prompts are cut from."""
 
 
-def prefill(engine: Ours | LlamaCpp, ids: list[int]) -> float:
-    """Tokens a second for one prompt."""
-    engine.clear()
-    start = time.perf_counter()
-    for first in range(0, len(ids), 512):
-        engine.step([(0, first, ids[first : first + 512])])
-    return len(ids) / (time.perf_counter() - start)
+def numbers(text: str) -> list[int]:
+    """The whole numbers of "1,4,16"."""
+    return [int(part) for part in text.split(",")]
 
 
-def decode(engine: Ours | LlamaCpp, ids: list[int], n_stream: int) -> float:
-    """Tokens a second of all streams, after a prompt of 32 each."""
-    engine.clear()
-    for stream in range(n_stream):
-        engine.step([(stream, 0, ids[stream : stream + 32])])
-    engine.step([(s, 32, [ids[s]]) for s in range(n_stream)])
-    start = time.perf_counter()
-    for i in range(N_DECODE):
-        engine.step([(s, 33 + i, [ids[i + s]]) for s in range(n_stream)])
-    return n_stream * N_DECODE / (time.perf_counter() - start)
-
-
-def alternate(
-    ours: Ours, theirs: LlamaCpp, work: Callable[[Ours | LlamaCpp], float], n_pair: int
-) -> tuple[list[float], list[float]]:
-    """Measure in pairs, after one of each to warm up."""
-    work(ours)
-    work(theirs)
-    pairs = [(work(ours), work(theirs)) for _ in range(n_pair)]
-    return [a for a, _ in pairs], [b for _, b in pairs]
-
-
-def summary(name: str, ours: list[float], theirs: list[float]) -> dict[str, object]:
-    """Print a row; give it as JSON values."""
-    ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    a, b = statistics.median(ours), statistics.median(theirs)
-    print(f"| {name} | {a:.2f} | {b:.2f} | {middle:.2f} ({low:.2f}-{high:.2f}) |", flush=True)
-    return {"work": name, "ours": a, "theirs": b, "ratio": middle, "quartiles": [low, high]}
-
-
-def main() -> None:
-    """Run the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def parsed(words: Sequence[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", type=Path)
     parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--streams", default="1,4,16")
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    options = parser.parse_args()
-    streams = [int(s) for s in options.streams.split(",")]
-    ours = Ours(options.model, options.threads, max(streams))
-    theirs = LlamaCpp(options.model, options.threads, 1024, max(streams))
-    rng = np.random.default_rng(0)
-    ids = rng.integers(2, ours.model.config.n_vocab, options.prompt + 64).tolist()
+    parser.add_argument("--streams", type=numbers, default=[1, 4, 16])
+    parser.add_argument("--prompt", type=int, default=512, help="tokens; 0 leaves prefill out")
+    parser.add_argument("--depth", type=numbers, default=[32], help="tokens before decoding")
+    parser.add_argument("--steps", type=int, default=8, help="steps of decoding in one run")
+    parser.add_argument("--threads", type=int, default=usable_processors())
+    parser.add_argument("--limits", action="store_true", help="measure the machine too")
+    return parser.parse_args(words)
 
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    print(
-        f"{options.model.name}, {options.threads} threads, {platform.machine()}, junto {commit}\n"
-    )
-    print("| work | junto tok/s | llama.cpp tok/s | ratio, median (quartiles) |\n|---|---|---|---|")
-    rows = [
-        summary(
-            f"prefill {options.prompt}",
-            *alternate(ours, theirs, partial(prefill, ids=ids[: options.prompt]), options.pairs),
-        )
+
+def workloads(options: argparse.Namespace, ids: Sequence[int]) -> list[Workload]:
+    """All that is measured, in order."""
+    prefill: list[Workload] = [Prefill(ids[: options.prompt])] if options.prompt else []
+    return prefill + [
+        Decode(ids, n_stream, depth, options.steps)
+        for depth in options.depth
+        for n_stream in options.streams
     ]
-    for n in streams:
-        work = partial(decode, ids=ids, n_stream=n)
-        rows.append(summary(f"decode, {n} streams", *alternate(ours, theirs, work, options.pairs)))
-    print()
-    print(json.dumps({"model": options.model.name, "commit": commit, "rows": rows}))
+
+
+def n_ctx(options: argparse.Namespace) -> int:
+    """Tokens that a sequence comes to hold at most, rounded up for the rival."""
+    longest: int = max(options.depth) + (options.pairs + 1) * options.steps
+    return (max(longest, int(options.prompt)) // 256 + 2) * 256
+
+
+def row(work: Workload, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """What was measured of one work, as JSON values."""
+    return {
+        "work": work.name,
+        "ours": Spread.of([a for a, _ in pairs]).as_json(),
+        "theirs": Spread.of([b for _, b in pairs]).as_json(),
+        "ratio": Spread.of([a / b for a, b in pairs]).as_json(),
+    }
+
+
+def shown(figures: dict[str, Any]) -> str:
+    """A row of the table."""
+    ratio = figures["ratio"]
+    ours, theirs = figures["ours"]["median"], figures["theirs"]["median"]
+    spread = f"{ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f})"
+    return f"| {figures['work']} | {ours:.2f} | {theirs:.2f} | {spread} |"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the comparison."""
+    from bench.rival import LlamaCpp, version  # here, so that what needs no rival runs without
+
+    options = parsed(words)
+    most = max(options.streams)
+    ours = Ours(options.model, options.threads, most)
+    theirs = LlamaCpp(options.model, options.threads, n_ctx(options), most)
+    ops = ours.model.runner.ops
+    assert isinstance(ops, Cpu), "the cpu backend was asked for"
+    report: dict[str, Any] = {
+        "model": options.model.name,
+        "machine": processor().name,
+        "threads": ops.n_threads,
+        "level": ops.level,
+        "junto": versions()["junto"],
+        "commit": versions()["commit"],
+        "rival": f"llama.cpp ({version()})",
+        "pairs": options.pairs,
+        "limits": None,
+    }
+    print(", ".join(f"{name} {value}" for name, value in report.items() if value) + "\n")
+    print("| work | junto tok/s | llama.cpp tok/s | ratio, median (quartiles) |\n|---|---|---|---|")
+    ids = np.random.default_rng(0).integers(2, ours.model.config.n_vocab, N_ID).tolist()
+    report["rows"] = []
+    for work in workloads(options, ids):
+        figures = row(work, alternate(ours, theirs, work, options.pairs))
+        print(shown(figures), flush=True)
+        report["rows"].append(figures)
+    if options.limits:
+        report["limits"] = measure_limits(ops.level, ops.n_threads).as_json()
+    print(f"\n{json.dumps(report)}")
     theirs.close()
 
 

@@ -9,6 +9,11 @@ from pathlib import Path
 import llama_cpp
 
 
+def version() -> str:
+    """The version of the package that carries llama.cpp."""
+    return f"llama-cpp-python {llama_cpp.__version__}"
+
+
 class LlamaCpp:
     """A GGUF opened by llama.cpp for `n_stream` sequences."""
 

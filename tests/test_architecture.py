@@ -19,7 +19,8 @@ ROWS = (
     {"cache"},
     {"models"},
     {"chat", "engine"},
-    {"model"},
+    {"text", "reply", "backends"},
+    {"model", "measure"},  # measure looks on at a runner, however the facade came by it
     {"server"},
     {""},  # junto/__init__.py, the names that users import
     {"cli"},

@@ -27,6 +27,13 @@ def test_real_vocabularies_open_without_hanging_or_filling_memory(vocabulary: Pa
     assert all(is_within_five_times(figure) for figure in figures), figures
 
 
+@pytest.mark.parametrize("name", limits.TOKENIZERS)
+def test_real_tokenizers_load_without_hanging(name: str) -> None:
+    with limits.unpacked(find(f"tokenizers/{name}.xz")) as path:
+        figure = limits.tokenizer_figure(path, n_runs=1)
+    assert is_within_five_times(figure), figure
+
+
 def test_import_is_measured_against_its_bound() -> None:
     assert is_within_five_times(limits.import_time(n_runs=1))
 

@@ -1,5 +1,6 @@
 """The facade: load, logits, generate."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_token_ids_need_no_tokenizer(textless: junto.Model) -> None:
 
 
 def test_only_text_asks_for_a_tokenizer(textless: junto.Model) -> None:
-    with pytest.raises(TextError, match="tiny: no tokenizer in the file; give token ids"):
+    with pytest.raises(TextError, match="tiny: no tokenizer in the file; only token ids"):
         textless.generate("text")
     with pytest.raises(TextError, match="no stop strings"):
         textless.generate([1], stop=["x"])
@@ -97,21 +98,61 @@ def test_load_refuses_unknown_backends_kv_and_contexts(tmp_path: Path) -> None:
         RequestError, match="backend 'gpu' is unknown; this build has: cpu, reference"
     ):
         junto.load(path, backend="gpu")
-    with pytest.raises(
-        RequestError, match="kv 'q3' is unknown; backend 'reference' has: auto, f32"
-    ):
-        junto.load(path, kv="q3")
-    with pytest.raises(RequestError, match="kv 'f16' is unknown; backend 'reference' has: auto"):
-        junto.load(path, backend="reference", kv="f16")
-    with pytest.raises(RequestError, match="kv 'q3' is unknown; backend 'cpu' has: auto, f32, f16"):
-        junto.load(path, backend="cpu", kv="q3")
+    for backend in ("reference", "cpu"):
+        with pytest.raises(
+            RequestError, match="kv 'q3' is unknown; this build has: auto, f32, f16, q8_0, q4_0"
+        ):
+            junto.load(path, backend=backend, kv="q3")
     with pytest.raises(RequestError, match="n_threads is for 'cpu'"):
-        junto.load(path, n_threads=2)
+        junto.load(path, backend="reference", n_threads=2)
     with pytest.raises(RequestError, match=f"expected 1 to {n_ctx_train:,}"):
         junto.load(path, n_ctx=n_ctx_train + 1)
     assert junto.load(path, kv="f32", n_ctx=77).n_ctx == 77
 
 
+def test_the_kernels_compute_unless_told_otherwise(tmp_path: Path) -> None:
+    path = TINY_LLAMA.write_gguf(tmp_path / "tiny.gguf")
+    assert junto.load(path).runner.ops.name == "cpu"
+    assert junto.load(path, backend="reference").runner.ops.name == "reference"
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"nothing\.gguf: no such file"):
         junto.load(tmp_path / "nothing.gguf")
+
+
+def folder_with_tokenizer(folder: Path, n_token: int) -> Path:
+    """A tiny model and a tokenizer.json of so many tokens, one letter each."""
+    path = TINY["llama_tied"].write_safetensors(folder / "m")
+    vocabulary = {chr(0x100 + i): i for i in range(n_token)}
+    pre_tokenizer = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    text = json.dumps({"pre_tokenizer": pre_tokenizer, "model": model})
+    (path / "tokenizer.json").write_text(text)
+    return path
+
+
+def test_a_tokenizer_with_more_ids_than_the_embedding_has_rows_is_refused(tmp_path: Path) -> None:
+    n_row = TINY["llama_tied"].n_vocab
+    with pytest.raises(TextError) as raised:
+        junto.load(folder_with_tokenizer(tmp_path, n_row + 1))
+    assert str(raised.value).endswith(
+        f"tokenizer.json: {n_row + 1} tokens for an embedding of {n_row} rows, expected at most as "
+        "many; the tokenizer belongs to another model"
+    )
+
+
+@pytest.mark.parametrize("n_missing", [0, 3])
+def test_rows_of_an_embedding_without_a_token_are_unused(tmp_path: Path, n_missing: int) -> None:
+    """Models pad their embedding; what such a row might generate is no text and no error."""
+    n_row = TINY["llama_tied"].n_vocab
+    tokenizer = junto.load(folder_with_tokenizer(tmp_path, n_row - n_missing)).tokenizer
+    assert tokenizer is not None
+    assert tokenizer.n_vocab == n_row
+    n_bytes = [len(tokenizer.token_bytes(i)) for i in range(n_row)]
+    assert n_bytes.count(0) == n_missing

@@ -21,6 +21,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 VOCABULARIES = ("qwen35moe-vocab.gguf", "gpt-oss-vocab.gguf")
+TOKENIZERS = (*VOCABULARIES, "qwen35.tokenizer.json", "gpt-oss.tokenizer.json")
 N_RUNS = 5
 
 # VmHWM belongs to the new program alone; getrusage would carry over the peak of its parent.
@@ -43,6 +44,20 @@ tokens = read_gguf(sys.argv[1]).metadata["tokenizer.ggml.tokens"]
 first, last, n_vocab = tokens[0], tokens[-1], len(tokens)
 print(time.perf_counter() - start)
 {PRINT_PEAK}
+"""
+# One thread works, so its processor time is the wall time of a machine that does nothing else.
+LOAD_TOKENIZER = """
+import pathlib, sys, time
+from junto.chat.tokenizer import Tokenizer
+from junto.formats.gguf import read_gguf
+path = pathlib.Path(sys.argv[1])
+start = time.process_time()
+if path.suffix == ".gguf":
+    tokenizer = Tokenizer.from_gguf(read_gguf(path).metadata, path.name)
+else:
+    tokenizer = Tokenizer.from_file(path)
+tokenizer.encode("The first text of all.", special=False)
+print(time.process_time() - start)
 """
 
 
@@ -99,6 +114,12 @@ def vocabulary_figures(path: Path, n_runs: int = N_RUNS) -> list[Figure]:
     ]
 
 
+def tokenizer_figure(path: Path, n_runs: int = N_RUNS) -> Figure:
+    """From a file of real size to the ids of a first text, in processor time."""
+    (seconds,) = medians(LOAD_TOKENIZER, str(path), n_runs=n_runs)
+    return Figure(f"tokenizer of {path.name}", seconds, "s", 1.0)
+
+
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
     """The content of an .xz file as a temporary file of the same name without .xz."""
@@ -116,13 +137,14 @@ def data_folder() -> Path:
 def measure() -> list[Figure]:
     """All figures; a missing vocabulary is named on stderr."""
     figures = [import_time(), help_time()]
-    for name in VOCABULARIES:
+    for name in TOKENIZERS:
         archive = data_folder() / "tokenizers" / f"{name}.xz"
         if not archive.exists():
             print(f"tokenizers/{name}.xz is missing: set JUNTO_TEST_DATA", file=sys.stderr)
             continue
         with unpacked(archive) as path:
-            figures += vocabulary_figures(path)
+            figures += vocabulary_figures(path) if name in VOCABULARIES else []
+            figures.append(tokenizer_figure(path))
     return figures
 
 

@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 
@@ -241,6 +242,7 @@ void bind_matmul(nb::module_& m) {
         nb::arg("data").noconvert(),
         nb::arg("pool"),
         "A number that changes with any byte of uint8 [n]; it finds damage, not malice.");
+  m.def("packed_types", &type_names, "Names of the types that PackedMatrix takes.");
   m.def("linear",
         &run_linear,
         nb::arg("level"),

@@ -2,6 +2,8 @@
 //
 // junto._kernels. Only the files of bindings/ know Python: they check arguments and call kernels/.
 
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,6 +21,24 @@ void make_pool(junto::ThreadPool* self, int n_threads) {
   new (self) junto::ThreadPool(n_threads);
 }
 
+// How the kernels were compiled, for reports.
+std::string build() {
+#if defined(__clang__)
+  std::string text = __VERSION__;
+#elif defined(__GNUC__)
+  std::string text = "GCC " __VERSION__;
+#else
+  std::string text = "unknown compiler";
+#endif
+#if !defined(__OPTIMIZE__)
+  text += ", not optimised";
+#endif
+#if !defined(NDEBUG)
+  text += ", assertions on";
+#endif
+  return text;
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -26,6 +46,7 @@ NB_MODULE(_kernels, m) {
   // Models that a script holds when the interpreter ends are no leak worth a page of warnings.
   nb::set_leak_warnings(false);
 
+  m.def("build", &build, "The compiler of this build, and what is unusual in its flags.");
   m.def("cpu_features",
         &junto::cpu_features,
         "Name the instruction sets that both the CPU and the operating system support.\n\n"
@@ -34,6 +55,9 @@ NB_MODULE(_kernels, m) {
   m.def("levels",
         &junto::available_levels,
         "Name the levels whose kernels can run here, best first.");
+  m.def("level_needs",
+        &junto::level_needs,
+        "All levels of this build, best first, and the instruction sets that each needs.");
 
   nb::class_<junto::ThreadPool>(m, "ThreadPool", "Threads that share the loops of kernels.")
       .def("__init__", &make_pool, nb::arg("n_threads"))
@@ -45,6 +69,7 @@ NB_MODULE(_kernels, m) {
   junto::bind_delta_rule(m);
   junto::bind_elementwise(m);
   junto::bind_matmul(m);
+  junto::bind_peaks(m);
   junto::bind_route(m);
   junto::bind_sampling(m);
 }

@@ -4,8 +4,10 @@
 //
 // Each 64-position block gives a query a partial softmax of its own (attention_block.h). Blocks are
 // folded in order into their range (16 blocks, aligned to position 0), ranges in order into the
-// row, then the sink joins and y = o / l. None of this depends on who shares the tile, so decode,
-// any cut of a prompt and any number of threads give the same bits.
+// row, then the sink joins and y = o / l. Queries that see a block from afar read its codes
+// (attention_codes.h), those near it its float16; which depends on their blocks alone. So none of
+// this depends on who shares the tile, so decode, any cut of a prompt and any number of threads
+// give the same bits.
 //
 // Threads: pieces are (span, key head, tile of query rows). A span that fits one tile has few
 // pieces and perhaps a long past, so there each range is a piece too, and one more loop folds them.
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "kernels/attention_block.h"
+#include "kernels/attention_codes.h"
 
 namespace junto::JUNTO_ISA {
 
@@ -52,6 +55,11 @@ struct Split {
 // Positions of a span in one block, to be stored for one key head.
 struct Fresh {
   int64_t span, head_kv, first, last;
+};
+
+// A block of a span that ages in this call, for one key head.
+struct Ageing {
+  int64_t span, head_kv, block;
 };
 
 // Aligned to a vector, not cleared.
@@ -90,6 +98,7 @@ class Attention {
     const Floats memory(n_shared_ + n_scratch_ * pool.size());
     shared_ = memory.data;
     each(pool, fresh_, n_row_ <= kFewRows, [&](const Fresh& f, float* s) { keep(f, s); });
+    each(pool, ageing_, false, [&](const Ageing& x, float*) { let_age(x); });
     each(pool, pieces_, n_product_ <= kSmallWork, [&](const Piece& x, float* s) { attend(x, s); });
     each(pool, splits_, n_product_ <= kSmallWork, [&](const Split& x, float* s) { join(x, s); });
   }
@@ -124,6 +133,8 @@ class Attention {
         next = std::min(end, (pos / kPositions + 1) * kPositions);
         fresh_.push_back({i, head_kv, pos, next});
       }
+      for (int64_t j = 0; j < span.n_new; ++j)
+        ageing_.push_back({i, head_kv, p_.aged->n_pinned + span.n_coded + j});
       for (int64_t row = 0; row < span.n_tok; row += tile_rows)
         plan({i, head_kv, row, std::min(tile_rows, span.n_tok - row)});
     }
@@ -148,7 +159,8 @@ class Attention {
 
   // Where the keys and the values of one block and key head begin in their pools.
   int64_t offset(const AttentionSpan& span, int64_t block, int64_t head_kv) const {
-    const int64_t index = span.blocks[block - span.first_block];
+    const bool is_pinned = p_.aged != nullptr && block < p_.aged->n_pinned;
+    const int64_t index = is_pinned ? span.pinned[block] : span.blocks[block - span.first_block];
     return (index * p_.n_head_kv + head_kv) * kPositions * p_.head_dim;
   }
 
@@ -166,6 +178,31 @@ class Attention {
       narrow_row(p_.k + from, row, p_.head_dim);
       for (int64_t d = 0; d < p_.head_dim; ++d) k[d * kPositions + lane] = row[d];
     }
+  }
+
+  // Keys or values of a block as codes; the one after it is fetched while it is read.
+  CodeBlock codes(bool keys, const AttentionSpan& span, int64_t block, int64_t head_kv) const {
+    const AgedPools& pools = *p_.aged;
+    const int64_t i = block - pools.n_pinned, n_code = kPositions * p_.head_dim;
+    const int64_t next = i + 1 < span.n_coded + span.n_new ? i + 1 : i;
+    const int64_t here = span.codes[i] * p_.n_head_kv + head_kv;
+    const int64_t n_byte = n_code * pools.n_bit / 8;
+    return {(keys ? pools.k_codes : pools.v_codes) + here * n_byte,
+            (keys ? pools.k_scales : pools.v_scales) + here * (n_code / kScaleGroup),
+            (span.codes[next] - span.codes[i]) * p_.n_head_kv * n_byte};
+  }
+
+  void let_age(const Ageing& x) {
+    const AttentionSpan& span = p_.spans[x.span];
+    const int64_t from = offset(span, x.block, x.head_kv);
+    const f16* k = static_cast<const f16*>(p_.k_pool) + from;
+    const f16* v = static_cast<const f16*>(p_.v_pool) + from;
+    const CodeBlock keys = codes(true, span, x.block, x.head_kv);
+    const CodeBlock values = codes(false, span, x.block, x.head_kv);
+    if (p_.aged->n_bit == 8)
+      quantise<8>(k, v, p_.head_dim, keys, values);
+    else
+      quantise<4>(k, v, p_.head_dim, keys, values);
   }
 
   struct Work {
@@ -233,16 +270,37 @@ class Attention {
   }
 
   void attend_block(const Tile& tile, int64_t b, const Work& w) {
-    const int64_t here = offset(span(tile), b, tile.head_kv);
-    const int64_t next = b < last_block(tile) ? offset(span(tile), b + 1, tile.head_kv) : here;
-    Stored<T> k{{static_cast<const T*>(p_.k_pool) + here, kPositions}, next - here};
-    Stored<T> v{{static_cast<const T*>(p_.v_pool) + here, p_.head_dim}, next - here};
     // Rows that see the block lie side by side, between those before it and those too far behind.
     const int64_t ahead = b * kPositions - first_pos(tile);
     const int64_t first = std::max<int64_t>(0, ahead);
     const int64_t last =
         p_.window == 0 ? tile.n_row : std::min(tile.n_row, ahead + kPositions - 1 + p_.window);
     w.block.clear();
+    const int64_t from_afar = std::clamp(first_afar(tile, b), first, last);
+    if (first < from_afar) attend_floats(tile, b, first, from_afar, w);
+    if (from_afar == last) return;
+    if (p_.aged->n_bit == 8)
+      attend_codes<8>(tile, b, from_afar, last, w);
+    else
+      attend_codes<4>(tile, b, from_afar, last, w);
+  }
+
+  // The first row of a tile, perhaps beyond its last, that sees block b as codes.
+  int64_t first_afar(const Tile& tile, int64_t b) const {
+    if (p_.aged == nullptr || b < p_.aged->n_pinned) return tile.n_row;
+    return (b + p_.aged->n_recent + 1) * kPositions - first_pos(tile);
+  }
+
+  bool holds_floats(const AttentionSpan& span, int64_t b) const {
+    return b >= span.first_block || (p_.aged != nullptr && b < p_.aged->n_pinned);
+  }
+
+  void attend_floats(const Tile& tile, int64_t b, int64_t first, int64_t last, const Work& w) {
+    const int64_t here = offset(span(tile), b, tile.head_kv);
+    const bool fetch = b < last_block(tile) && holds_floats(span(tile), b + 1);
+    const int64_t to_next = fetch ? offset(span(tile), b + 1, tile.head_kv) - here : 0;
+    Stored<T> k{{static_cast<const T*>(p_.k_pool) + here, kPositions}, to_next};
+    Stored<T> v{{static_cast<const T*>(p_.v_pool) + here, p_.head_dim}, to_next};
     for (int64_t i = first * n_group_, n; i < last * n_group_; i += n) {
       n = std::min(kPairs, last * n_group_ - i);
       std::fill_n(w.scores.row(i), n * kPositions, 0.0f);
@@ -253,6 +311,25 @@ class Attention {
         soften(w.scores.row(i + j), of[j], w.block.m + i + j, w.block.l + i + j);
       }
       weigh<T>(n, {w.scores.row(i), kPositions}, v, w.block.o.below(i), of, p_.head_dim);
+      k.to_next = v.to_next = 0;  // the first pairs have fetched it
+    }
+  }
+
+  // Such a block lies wholly in the past of its queries, and in the sight of all.
+  template <int kBits>
+  void attend_codes(const Tile& tile, int64_t b, int64_t first, int64_t last, const Work& w) {
+    CodeBlock k = codes(true, span(tile), b, tile.head_kv);
+    CodeBlock v = codes(false, span(tile), b, tile.head_kv);
+    for (int64_t i = first * n_group_, n; i < last * n_group_; i += n) {
+      n = std::min(kPairs, last * n_group_ - i);
+      by_number(n, [&](auto pairs) {
+        constexpr int N = pairs;
+        score_codes<kBits, N>({w.q.row(i), width_}, k, p_.head_dim, w.scores.below(i));
+        for (int64_t j = i; j < i + N; ++j)
+          soften(w.scores.row(j), {0, kPositions}, w.block.m + j, w.block.l + j);
+        const Matrix<const float> weights{w.scores.row(i), kPositions};
+        weigh_codes<kBits, N>(weights, v, p_.head_dim, w.block.o.below(i));
+      });
       k.to_next = v.to_next = 0;  // the first pairs have fetched it
     }
   }
@@ -280,6 +357,7 @@ class Attention {
   int64_t n_group_, width_;
   int64_t n_row_ = 0, max_pair_ = 0, n_product_ = 0, n_shared_ = 0, n_scratch_ = 0;
   std::vector<Fresh> fresh_;
+  std::vector<Ageing> ageing_;
   std::vector<Piece> pieces_;
   std::vector<Split> splits_;
   float* shared_ = nullptr;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "simd/simd.h"
 
@@ -67,7 +68,8 @@ inline void multiply_add(
     for (int w = 0; w < W; ++w) sum[i][w] = load(c.row(i) + 16 * w);
   for (int64_t j = first; j < last; ++j) {
     const T* from = b.m.row(j);
-    for (int w = 0; w < 16 * W; w += kLine) prefetch(from + b.to_next + w);
+    if (b.to_next != 0)
+      for (int w = 0; w < 16 * W; w += kLine) prefetch(from + b.to_next + w);
     vf row[W];
     for (int w = 0; w < W; ++w)
       row[w] = n_part == 0 ? widen(from + 16 * w) : widen_part(from, n_part);
@@ -96,6 +98,21 @@ void multiply_add(Matrix<const float> a,
   if (n_part > 0) multiply_add<N, 1, T>(a, b.right(col), c.right(col), first, last, n_part);
 }
 
+// Calls f with the number n, 1 to kPairs, as a constant.
+template <class F>
+inline void by_number(int64_t n, F f) {
+  switch (n) {
+    case 1:
+      return f(std::integral_constant<int, 1>{});
+    case 2:
+      return f(std::integral_constant<int, 2>{});
+    case 3:
+      return f(std::integral_constant<int, 3>{});
+    default:
+      return f(std::integral_constant<int, 4>{});
+  }
+}
+
 // C[n_a, n_col] += A[n_a, first:last] B[first:last], summed by ascending column of A; n_a is at
 // most kPairs, and rows of C are padded to whole vectors.
 template <class T>
@@ -107,16 +124,7 @@ void multiply_add(int64_t n_a,
                   int64_t last,
                   int64_t n_col) {
   if (first >= last) return;
-  switch (n_a) {
-    case 1:
-      return multiply_add<1, T>(a, b, c, first, last, n_col);
-    case 2:
-      return multiply_add<2, T>(a, b, c, first, last, n_col);
-    case 3:
-      return multiply_add<3, T>(a, b, c, first, last, n_col);
-    default:
-      return multiply_add<4, T>(a, b, c, first, last, n_col);
-  }
+  by_number(n_a, [&](auto pairs) { multiply_add<pairs, T>(a, b, c, first, last, n_col); });
 }
 
 // Partial softmax of each pair of a tile; l = 0 where a pair has seen nothing.

@@ -54,6 +54,12 @@ const std::vector<std::string_view>& available_levels() {
   return kNames;
 }
 
+std::vector<std::pair<std::string_view, std::vector<std::string_view>>> level_needs() {
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> needs;
+  for (const Entry& entry : entries()) needs.emplace_back(entry.name, entry.needs);
+  return needs;
+}
+
 Level find_level(std::string_view name) {
   std::string known;
   for (const std::string_view available : available_levels()) {

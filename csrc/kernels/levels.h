@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace junto {
@@ -12,6 +13,9 @@ enum class Level { kPortable, kAvx2, kAvx512 };
 
 // Levels that this processor and operating system can run, best first.
 const std::vector<std::string_view>& available_levels();
+
+// Every level of this build, best first, with the features (cpu_features.h) that it needs.
+std::vector<std::pair<std::string_view, std::vector<std::string_view>>> level_needs();
 
 // The level of a name in `available_levels()`; throws std::invalid_argument for any other.
 Level find_level(std::string_view name);

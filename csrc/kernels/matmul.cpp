@@ -2,94 +2,20 @@
 //
 // Matrix products on packed weights, 16 outputs by up to 16 rows at a time.
 //
-// Quantised weights:  y[r] = sum over groups of  ws * as * (sum of codes * a - offset * sum of a)
-//                                              - minimum * (as * sum of a)
-// with the sums over a group in int32 and the sum over groups in float32, ascending in k. Float
-// weights: two chains, of even and of odd k, added at the end. Neither order depends on how many
-// rows share the weights, so a row alone and a row among many give the same bits.
+// tile_product.h has the products of quantised weights. Float weights: two chains, of even and of
+// odd k, added at the end. Neither order depends on how many rows share the weights, so a row alone
+// and a row among many give the same bits.
 
 #include "kernels/matmul.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/codecs.h"
+#include "kernels/tile_product.h"
 
 namespace junto::JUNTO_ISA {
 
 namespace {
-
-constexpr std::int64_t kAhead = 3072;  // bytes that prefetch runs ahead of the weights
-
-template <class Codec>
-inline vi dot(vi acc, vb w, const std::int8_t* a) {
-  if constexpr (Codec::kWide) {
-    return dot4_wide(acc, w, a);
-  } else {
-    return dot4(acc, w, a);
-  }
-}
-
-// Rows `first` to `first` + T of a tile of `n_row`.
-struct RowRange {
-  const u8* tile;
-  int n_row, first;
-};
-
-// Adds 32 k-values to the sums of T rows. `block` is the block of a tile that holds them.
-template <class Codec, int T>
-inline void add_block(const vb (&codes)[8],
-                      const vf (&scale)[Codec::kGroups],
-                      vf minimum,
-                      const u8* block,
-                      const RowRange& rows,
-                      vf (&acc)[T]) {
-  constexpr int kPerGroup = 8 / Codec::kGroups;
-  const int n_row = rows.n_row;
-  const auto* a = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
-  const auto* row_scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
-  const float* row_sum = row_scale + n_row;
-  const auto* code_sums = reinterpret_cast<const std::int32_t*>(row_sum + n_row);
-#pragma GCC unroll 16
-  for (int t = 0; t < T; ++t) {
-#pragma GCC unroll 2
-    for (int g = 0; g < Codec::kGroups; ++g) {
-      std::int32_t sum = code_sums[g * n_row + t];
-      if constexpr (Codec::kGroups == 1) sum += code_sums[n_row + t];
-      vi d = set1_i32(-Codec::kOffset * sum);
-#pragma GCC unroll 8
-      for (int j = 0; j < kPerGroup; ++j) {
-        const int part = g * kPerGroup + j;
-        d = dot<Codec>(d, codes[part], a + t * kBlock + 4 * part);
-      }
-      acc[t] = fma(to_float(d), mul(scale[g], set1(row_scale[t])), acc[t]);
-    }
-    if constexpr (Codec::kMinimum) acc[t] = fnma(minimum, set1(row_sum[t]), acc[t]);
-  }
-}
-
-template <class Codec, int T>
-void quantised_rows(
-    const u8* group, std::int64_t n_unit, const RowRange& rows, float* out, std::int64_t stride) {
-  vf acc[T];
-  for (vf& sum : acc) sum = set1(0.0f);
-  const u8* block = rows.tile;
-  for (std::int64_t unit = 0; unit < n_unit; ++unit) {
-    for (int i = 0; i < Codec::kTiles; ++i) {
-      constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
-      for (std::int64_t line = 0; line < kPart; line += 64)
-        prefetch(group + kPart * i + line + kAhead);
-      vb codes[8];
-      vf scale[Codec::kGroups];
-      vf minimum = set1(0.0f);
-      Codec::load(group, i, codes, scale, minimum);
-      add_block<Codec, T>(codes, scale, minimum, block, rows, acc);
-      block += rows.n_row * kRowBlock;
-    }
-    group += Codec::kUnitBytes;
-  }
-  for (int t = 0; t < T; ++t) store(out + t * stride, acc[t]);
-}
 
 struct F32 {
   static constexpr int kBytes = 64;
@@ -130,24 +56,6 @@ void float_rows(
   for (int t = 0; t < T; ++t) store(out + t * stride, add(even[t], odd[t]));
 }
 
-// Calls f with a compile-time number of rows until all are done: as many at once as the registers
-// hold, then half as many, and so on.
-template <int T, class F>
-inline void in_steps(const TileInput& in, const F& f, int first = 0) {
-  for (; first + T <= in.n_row; first += T)
-    f(std::integral_constant<int, T>(), RowRange{in.data, in.n_row, first});
-  if constexpr (T > 1) in_steps<T / 2>(in, f, first);
-}
-
-template <class Codec>
-void quantised(
-    const u8* group, std::int64_t n_unit, const TileInput& in, float* out, std::int64_t stride) {
-  in_steps<kRegisterRows>(in, [&](auto n, const RowRange& rows) {
-    quantised_rows<Codec, decltype(n)::value>(
-        group, n_unit, rows, out + rows.first * stride, stride);
-  });
-}
-
 template <class Stored>
 void floating(
     const u8* group, std::int64_t n_in, const TileInput& in, float* out, std::int64_t stride) {
@@ -180,19 +88,11 @@ TileKernel tile_kernel(Type type) {
       return floating<F16>;
     case Type::kBF16:
       return floating<BF16>;
-    case Type::kQ8_0:
-      return quantised<Q8_0>;
-    case Type::kQ4_0:
-      return quantised<Q4_0>;
-    case Type::kQ4_1:
-      return quantised<Q4_1>;
-    case Type::kMXFP4:
-      return quantised<MXFP4>;
-    case Type::kQ4_K:
-      return quantised<Q4_K>;
-    case Type::kQ6_K:
-      return quantised<Q6_K>;
+    default:
+      break;
   }
+  for (const auto family : {legacy_kernel, k_kernel, iq_kernel})
+    if (const TileKernel kernel = family(type)) return kernel;
   return nullptr;
 }
 

@@ -2,196 +2,66 @@
 //
 // From the blocks of a GGUF to the packed form of packed.h. Codes are spread out to one byte a
 // value for 16 rows and 32 k-values, then laid into vectors; scales move as they are.
-// Source of the block layouts: the GGUF specification and gguf-py.
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 
-#include "kernels/packed.h"
+#include "kernels/pack_rows.h"
 
 namespace junto {
 
 namespace {
 
-constexpr TypeInfo kTypes[] = {
-    {"F32", Type::kF32, 1, 64, 4, true},
-    {"F16", Type::kF16, 1, 32, 2, true},
-    {"BF16", Type::kBF16, 1, 32, 2, true},
-    {"Q8_0", Type::kQ8_0, 32, 544, 34, false},
-    {"Q4_0", Type::kQ4_0, 32, 288, 18, false},
-    {"Q4_1", Type::kQ4_1, 32, 320, 20, false},
-    {"MXFP4", Type::kMXFP4, 32, 272, 17, false},
-    {"Q4_K", Type::kQ4_K, 256, 2368, 144, false},
-    {"Q6_K", Type::kQ6_K, 256, 3360, 210, false},
+template <std::size_t n_byte>
+void pack_float(u8* to, const Blocks& blocks) {
+  put_field(to, blocks, 0, n_byte);
+}
+
+struct Row {
+  TypeInfo info;
+  Pack* pack;
 };
 
-using u8 = std::uint8_t;
+constexpr Row kTypes[] = {
+    {{"F32", Type::kF32, 1, 64, 4, true}, pack_float<4>},
+    {{"F16", Type::kF16, 1, 32, 2, true}, pack_float<2>},
+    {{"BF16", Type::kBF16, 1, 32, 2, true}, pack_float<2>},
+    {{"Q8_0", Type::kQ8_0, 32, 544, 34, false}, pack_q8_0},
+    {{"Q4_0", Type::kQ4_0, 32, 288, 18, false}, pack_q4_0},
+    {{"Q4_1", Type::kQ4_1, 32, 320, 20, false}, pack_q4_1},
+    {{"Q5_0", Type::kQ5_0, 32, 352, 22, false}, pack_q5_0},
+    {{"Q5_1", Type::kQ5_1, 32, 384, 24, false}, pack_q5_1},
+    {{"Q1_0", Type::kQ1_0, 128, 288, 18, false}, pack_q1_0},
+    {{"Q2_0", Type::kQ2_0, 64, 288, 18, false}, pack_q2_0},
+    {{"MXFP4", Type::kMXFP4, 32, 272, 17, false}, pack_mxfp4},
+    {{"MXFP4_PAIRS", Type::kMXFP4, 32, 272, 17, false}, pack_mxfp4_pairs},
+    {{"NVFP4", Type::kNVFP4, 64, 576, 36, false}, pack_nvfp4},
+    {{"TQ1_0", Type::kTQ1_0, 256, 864, 54, false}, pack_tq1_0},
+    {{"TQ2_0", Type::kTQ2_0, 256, 1056, 66, false}, pack_tq2_0},
+    {{"Q2_K", Type::kQ2_K, 256, 1344, 84, false}, pack_q2_k},
+    {{"Q3_K", Type::kQ3_K, 256, 1824, 110, false}, pack_q3_k},
+    {{"Q4_K", Type::kQ4_K, 256, 2368, 144, false}, pack_q4_k},
+    {{"Q5_K", Type::kQ5_K, 256, 2880, 176, false}, pack_q5_k},
+    {{"Q6_K", Type::kQ6_K, 256, 3360, 210, false}, pack_q6_k},
+    {{"IQ4_NL", Type::kIQ4_NL, 32, 288, 18, false}, pack_q4_0},
+    {{"IQ4_XS", Type::kIQ4_XS, 256, 2208, 136, false}, pack_iq4_xs},
+    {{"IQ1_S", Type::kIQ1_S, 256, 800, 50, false}, pack_iq1_s},
+    {{"IQ1_M", Type::kIQ1_M, 256, 896, 56, false}, pack_iq1_m},
+    {{"IQ2_XXS", Type::kIQ2_XXS, 256, 1056, 66, false}, pack_iq2_xxs},
+    {{"IQ2_XS", Type::kIQ2_XS, 256, 1184, 74, false}, pack_iq2_xs},
+    {{"IQ2_S", Type::kIQ2_S, 256, 1312, 82, false}, pack_iq2_s},
+    {{"IQ3_XXS", Type::kIQ3_XXS, 256, 1568, 98, false}, pack_iq3_xxs},
+    {{"IQ3_S", Type::kIQ3_S, 256, 1760, 110, false}, pack_iq3_s},
+};
 
-// One byte a value: codes[row][k].
-using Codes = std::array<std::array<u8, kBlock>, kRows>;
-
-u8* put_8_bits(u8* to, const Codes& codes) {
-  for (std::size_t j = 0; j < 8; ++j)
-    for (const auto& row : codes) to = std::copy_n(row.data() + 4 * j, 4, to);
-  return to;
-}
-
-u8* put_4_bits(u8* to, const Codes& codes) {
-  for (std::size_t v = 0; v < 4; ++v)
-    for (const auto& row : codes)
-      for (std::size_t b = 0; b < 4; ++b) {
-        const unsigned low = row[8 * v + b] & 15u, high = row[8 * v + 4 + b] & 15u;
-        *to++ = static_cast<u8>(low | high << 4);
-      }
-  return to;
-}
-
-u8* put_6_bits(u8* to, const Codes& codes) {
-  to = put_4_bits(to, codes);
-  for (std::size_t h = 0; h < 2; ++h)
-    for (const auto& row : codes)
-      for (std::size_t b = 0; b < 4; ++b) {
-        unsigned bits = 0;
-        for (std::size_t p = 0; p < 4; ++p)
-          bits |= static_cast<unsigned>(row[4 * (4 * h + p) + b] >> 4) << (2 * p);
-        *to++ = static_cast<u8>(bits);
-      }
-  return to;
-}
-
-// Nibbles of a 32-value block: low nibbles are values 0-15, high ones 16-31.
-void split_halves(const u8* bytes, std::array<u8, kBlock>& row) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    row[i] = bytes[i] & 15;
-    row[i + 16] = static_cast<u8>(bytes[i] >> 4);
-  }
-}
-
-// The stored blocks of 16 rows at one unit; rows beyond the last are null.
-using Blocks = std::array<const u8*, kRows>;
-
-template <class Spread>
-Codes gather(const Blocks& blocks, Spread spread) {
-  Codes codes{};
-  for (std::size_t r = 0; r < kRows; ++r)
-    if (blocks[r] != nullptr) spread(blocks[r], codes[r]);
-  return codes;
-}
-
-// Copies `n` bytes at `offset` of every row's block.
-u8* put_field(u8* to, const Blocks& blocks, std::size_t offset, std::size_t n) {
-  for (const u8* block : blocks) {
-    if (block != nullptr) {
-      std::memcpy(to, block + offset, n);
-    } else {
-      std::memset(to, 0, n);
-    }
-    to += n;
-  }
-  return to;
-}
-
-void pack_q8_0(u8* to, const Blocks& blocks) {
-  Codes codes = gather(blocks, [](const u8* block, std::array<u8, kBlock>& row) {
-    for (std::size_t k = 0; k < kBlock; ++k) row[k] = block[2 + k] ^ 0x80;
+const Row* find_row(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes), [name](const Row& row) {
+    return row.info.name == name;
   });
-  for (std::size_t r = 0; r < kRows; ++r)
-    if (blocks[r] == nullptr) codes[r].fill(0x80);
-  put_field(put_8_bits(to, codes), blocks, 0, 2);
-}
-
-void pack_q4_0(u8* to, const Blocks& blocks) {
-  to = put_4_bits(to, gather(blocks, [](const u8* b, auto& row) { split_halves(b + 2, row); }));
-  put_field(to, blocks, 0, 2);
-}
-
-void pack_q4_1(u8* to, const Blocks& blocks) {
-  to = put_4_bits(to, gather(blocks, [](const u8* b, auto& row) { split_halves(b + 4, row); }));
-  put_field(put_field(to, blocks, 0, 2), blocks, 2, 2);
-}
-
-void pack_mxfp4(u8* to, const Blocks& blocks) {
-  to = put_4_bits(to, gather(blocks, [](const u8* b, auto& row) { split_halves(b + 1, row); }));
-  put_field(to, blocks, 0, 1);
-}
-
-// The 6-bit scale and minimum of sub-block j of a Q4_K block, from its 12 bytes.
-void k_scale(const u8* packed, std::size_t j, u8& scale, u8& minimum) {
-  if (j < 4) {
-    scale = packed[j] & 63;
-    minimum = packed[j + 4] & 63;
-  } else {
-    scale = static_cast<u8>((packed[j + 4] & 15) | ((packed[j - 4] >> 6) << 4));
-    minimum = static_cast<u8>((packed[j + 4] >> 4) | ((packed[j] >> 6) << 4));
-  }
-}
-
-void pack_q4_k(u8* to, const Blocks& blocks) {
-  for (std::size_t i = 0; i < 8; ++i) {
-    to = put_4_bits(to, gather(blocks, [i](const u8* block, auto& row) {
-                      const u8* bytes = block + 16 + 32 * (i / 2);
-                      for (std::size_t k = 0; k < kBlock; ++k)
-                        row[k] = i % 2 == 0 ? bytes[k] & 15 : static_cast<u8>(bytes[k] >> 4);
-                    }));
-  }
-  to = put_field(put_field(to, blocks, 0, 2), blocks, 2, 2);
-  u8* scales = to;
-  u8* minima = to + 8 * kRows;
-  for (std::size_t i = 0; i < 8; ++i)
-    for (const u8* block : blocks) {
-      *scales = *minima = 0;
-      if (block != nullptr) k_scale(block + 4, i, *scales, *minima);
-      ++scales;
-      ++minima;
-    }
-}
-
-void pack_q6_k(u8* to, const Blocks& blocks) {
-  for (std::size_t i = 0; i < 8; ++i) {
-    // Each half of 128 values: 64 bytes of low nibbles, 32 bytes of high bit pairs.
-    to = put_6_bits(to, gather(blocks, [i](const u8* block, auto& row) {
-                      const std::size_t half = i / 4, quarter = i % 4;
-                      const u8* low = block + 64 * half + 32 * (quarter % 2);
-                      const u8* high = block + 128 + 32 * half;
-                      for (std::size_t k = 0; k < kBlock; ++k) {
-                        const unsigned nibble = quarter < 2 ? low[k] & 15u : low[k] >> 4;
-                        const unsigned pair = (high[k] >> (2 * quarter)) & 3u;
-                        row[k] = static_cast<u8>(nibble | pair << 4);
-                      }
-                    }));
-  }
-  to = put_field(to, blocks, 208, 2);
-  for (std::size_t i = 0; i < 16; ++i) to = put_field(to, blocks, 192 + i, 1);
-}
-
-void pack_float(u8* to, const Blocks& blocks, std::size_t n) { put_field(to, blocks, 0, n); }
-
-void pack_unit(Type type, u8* to, const Blocks& blocks) {
-  switch (type) {
-    case Type::kF32:
-      return pack_float(to, blocks, 4);
-    case Type::kF16:
-      return pack_float(to, blocks, 2);
-    case Type::kBF16:
-      return pack_float(to, blocks, 2);
-    case Type::kQ8_0:
-      return pack_q8_0(to, blocks);
-    case Type::kQ4_0:
-      return pack_q4_0(to, blocks);
-    case Type::kQ4_1:
-      return pack_q4_1(to, blocks);
-    case Type::kMXFP4:
-      return pack_mxfp4(to, blocks);
-    case Type::kQ4_K:
-      return pack_q4_k(to, blocks);
-    case Type::kQ6_K:
-      return pack_q6_k(to, blocks);
-  }
+  return found == std::end(kTypes) ? nullptr : found;
 }
 
 // 0, or errno.
@@ -212,10 +82,14 @@ int write_all(int descriptor, const u8* from, std::size_t n, std::int64_t offset
 }  // namespace
 
 const TypeInfo* find_type(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTypes),
-                                   std::end(kTypes),
-                                   [name](const TypeInfo& info) { return info.name == name; });
-  return found == std::end(kTypes) ? nullptr : found;
+  const Row* const row = find_row(name);
+  return row == nullptr ? nullptr : &row->info;
+}
+
+std::vector<std::string_view> type_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kTypes) names.push_back(row.info.name);
+  return names;
 }
 
 PackedMatrix::PackedMatrix(const TypeInfo& info,
@@ -234,13 +108,14 @@ void PackedMatrix::pack_group(const std::uint8_t* rows,
                               std::int64_t row_stride,
                               std::int64_t g,
                               std::uint8_t* to) const {
+  Pack* const pack = find_row(info_.name)->pack;
   Blocks blocks{};
   for (std::size_t r = 0; r < kRows; ++r) {
     const std::int64_t row = g * kRows + static_cast<std::int64_t>(r);
     blocks[r] = row < n_out_ ? rows + row * row_stride : nullptr;
   }
   for (std::int64_t unit = 0; unit < n_unit(); ++unit) {
-    pack_unit(info_.type, to, blocks);
+    pack(to, blocks);
     to += info_.unit_bytes;
     for (const std::uint8_t*& block : blocks)
       if (block != nullptr) block += info_.stored_bytes;

@@ -15,6 +15,9 @@ inline constexpr int kVectors = 8;  // whole vf that fit in registers
 // Rows of activations that a product kernel keeps in registers.
 inline constexpr int kRegisterRows = 4;
 
+// Rows for which a product kernel has code of their own; the others share it in a loop.
+inline constexpr int kUnrolledRows = 16;
+
 struct vf {
   __m256 a, b;
 };
@@ -116,9 +119,39 @@ inline vi load_i8_i32(const std::int8_t* p) {
 }
 inline vi add_i32(vi x, vi y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 inline vi max_i32(vi x, vi y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
+inline vi and_i32(vi x, std::int32_t m) {
+  const __m256i keep = _mm256_set1_epi32(m);
+  return {_mm256_and_si256(x.a, keep), _mm256_and_si256(x.b, keep)};
+}
 inline vf to_float(vi x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+// The low, or the next, four bits of each lane less 8, as a float.
+inline __m256 nibble_minus_8(__m256i x) {
+  const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(15));
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
+}
+inline vf low_nibble_minus_8(vi x) { return {nibble_minus_8(x.a), nibble_minus_8(x.b)}; }
+inline vf high_nibble_minus_8(vi x) {
+  return {nibble_minus_8(_mm256_srli_epi32(x.a, 4)), nibble_minus_8(_mm256_srli_epi32(x.b, 4))};
+}
 inline vf bits_to_float(vi x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 inline vi shift_left(vi x, int n) { return {_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)}; }
+
+inline vi shift_right(vi x, int n) {
+  return {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
+}
+inline vi load_u4_i32(const std::uint8_t* p) {
+  const __m256i both = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return {_mm256_and_si256(both, _mm256_set1_epi32(15)), _mm256_srli_epi32(both, 4)};
+}
+inline vi load_bits_i32(const std::uint8_t* p) {
+  std::uint16_t bits;
+  __builtin_memcpy(&bits, p, 2);
+  const __m256i all = _mm256_set1_epi32(bits), one = _mm256_set1_epi32(1);
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i upper = _mm256_add_epi32(lane, _mm256_set1_epi32(8));
+  return {_mm256_and_si256(_mm256_srlv_epi32(all, lane), one),
+          _mm256_and_si256(_mm256_srlv_epi32(all, upper), one)};
+}
 
 inline vb load_bytes(const std::uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
@@ -134,6 +167,35 @@ inline vb high_nibbles(vb x) { return shifted_and(x, 4, 15); }
 inline vb or_shifted(vb x, vb y, int n) {
   return {_mm256_or_si256(x.a, _mm256_slli_epi16(y.a, n)),
           _mm256_or_si256(x.b, _mm256_slli_epi16(y.b, n))};
+}
+
+inline vb add_bytes(vb x, vb y) { return {_mm256_add_epi8(x.a, y.a), _mm256_add_epi8(x.b, y.b)}; }
+inline __m256i thirds(__m256i x) {
+  const __m256i one = _mm256_set1_epi8(1);
+  const __m256i low = _mm256_subs_epu8(x, _mm256_set1_epi8(85));
+  const __m256i high = _mm256_subs_epu8(x, _mm256_set1_epi8(static_cast<char>(170)));
+  return _mm256_add_epi8(_mm256_min_epu8(low, one), _mm256_min_epu8(high, one));
+}
+inline vb thirds(vb x) { return {thirds(x.a), thirds(x.b)}; }
+// 0xFF in the bytes whose bits are set.
+inline __m256i bytes_of_bits(std::uint32_t bits) {
+  const __m256i spread = _mm256_shuffle_epi8(
+      _mm256_set1_epi32(static_cast<int>(bits)),
+      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303));
+  const __m256i own = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+  return _mm256_cmpeq_epi8(_mm256_and_si256(spread, own), own);
+}
+inline __m256i plus_or_minus(__m256i middle, __m256i x, std::uint32_t minus) {
+  const __m256i flip = bytes_of_bits(minus);
+  return _mm256_add_epi8(middle, _mm256_sub_epi8(_mm256_xor_si256(x, flip), flip));
+}
+inline vb plus_or_minus(std::uint8_t offset, vb x, std::uint64_t minus) {
+  const __m256i middle = _mm256_set1_epi8(static_cast<char>(offset));
+  return {plus_or_minus(middle, x.a, static_cast<std::uint32_t>(minus)),
+          plus_or_minus(middle, x.b, static_cast<std::uint32_t>(minus >> 32))};
+}
+inline vb gather(const std::int32_t* table, vi index) {
+  return {_mm256_i32gather_epi32(table, index.a, 4), _mm256_i32gather_epi32(table, index.b, 4)};
 }
 
 struct lut16 {

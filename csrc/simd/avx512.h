@@ -20,6 +20,9 @@ inline constexpr int kVectors = 32;  // whole vf that fit in registers
 // Rows of activations that a product kernel keeps in registers.
 inline constexpr int kRegisterRows = 16;
 
+// Rows for which a product kernel has code of their own; the others share it in a loop.
+inline constexpr int kUnrolledRows = 16;
+
 struct vf {
   __m512 v;
 };
@@ -84,9 +87,33 @@ inline vi load_i8_i32(const std::int8_t* p) {
 }
 inline vi add_i32(vi a, vi b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline vi max_i32(vi a, vi b) { return {_mm512_max_epi32(a.v, b.v)}; }
+inline vi and_i32(vi a, std::int32_t m) { return {_mm512_and_si512(a.v, _mm512_set1_epi32(m))}; }
 inline vf to_float(vi a) { return {_mm512_cvtepi32_ps(a.v)}; }
+// ((a >> n) & 15) - 8 as a float, by a table: vpermps reads the low four bits of each lane alone.
+inline vf nibble_minus_8(__m512i a) {
+  const __m512 table = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  return {_mm512_permutexvar_ps(a, table)};
+}
+inline vf low_nibble_minus_8(vi a) { return nibble_minus_8(a.v); }
+inline vf high_nibble_minus_8(vi a) { return nibble_minus_8(_mm512_srli_epi32(a.v, 4)); }
 inline vf bits_to_float(vi a) { return {_mm512_castsi512_ps(a.v)}; }
 inline vi shift_left(vi a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned int>(n))}; }
+
+inline vi shift_right(vi a, int n) {  // of numbers that are not negative
+  return {_mm512_srli_epi32(a.v, static_cast<unsigned int>(n))};
+}
+// Lanes 0-7 from the low nibbles of eight bytes, 8-15 from the high ones.
+inline vi load_u4_i32(const std::uint8_t* p) {
+  const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  const __m128i halves = _mm_unpacklo_epi64(both, _mm_srli_epi16(both, 4));
+  return {_mm512_cvtepu8_epi32(_mm_and_si128(halves, _mm_set1_epi8(15)))};
+}
+// Lane r is bit r of two bytes.
+inline vi load_bits_i32(const std::uint8_t* p) {
+  std::uint16_t bits;
+  __builtin_memcpy(&bits, p, 2);
+  return {_mm512_maskz_set1_epi32(bits, 1)};
+}
 
 inline vb load_bytes(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
 inline vb low_nibbles(vb a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
@@ -100,6 +127,25 @@ inline vb shifted_and(vb a, int n, std::uint8_t m) {
 }
 inline vb or_shifted(vb a, vb b, int n) {  // a | (b << n), no byte overflows
   return {_mm512_or_si512(a.v, _mm512_slli_epi16(b.v, static_cast<unsigned int>(n)))};
+}
+
+inline vb add_bytes(vb a, vb b) { return {_mm512_add_epi8(a.v, b.v)}; }
+// 3 * a / 256, byte by byte: 0, 1 or 2.
+inline vb thirds(vb a) {
+  const __m512i one = _mm512_set1_epi8(1);
+  const __m512i low = _mm512_min_epu8(_mm512_subs_epu8(a.v, _mm512_set1_epi8(85)), one);
+  const __m512i high =
+      _mm512_min_epu8(_mm512_subs_epu8(a.v, _mm512_set1_epi8(static_cast<char>(170))), one);
+  return {_mm512_add_epi8(low, high)};
+}
+// offset - a where the bit of a byte is set, offset + a elsewhere.
+inline vb plus_or_minus(std::uint8_t offset, vb a, std::uint64_t minus) {
+  const __m512i middle = _mm512_set1_epi8(static_cast<char>(offset));
+  return {_mm512_mask_sub_epi8(_mm512_add_epi8(middle, a.v), minus, middle, a.v)};
+}
+// The word table[index] in each lane.
+inline vb gather(const std::int32_t* table, vi index) {
+  return {_mm512_i32gather_epi32(index.v, table, 4)};
 }
 
 struct lut16 {

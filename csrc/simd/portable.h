@@ -13,7 +13,10 @@ namespace junto::JUNTO_ISA {
 inline constexpr int kVectors = 4;  // whole vf that fit in registers
 
 // Rows of activations that a product kernel keeps in registers.
-inline constexpr int kRegisterRows = 1;
+inline constexpr int kRegisterRows = 4;
+
+// Rows for which a product kernel has code of their own; the others share it in a loop.
+inline constexpr int kUnrolledRows = 1;
 
 struct vf {
   float v[16];
@@ -172,8 +175,19 @@ inline vi max_i32(vi x, const vi& y) {
   for (int i = 0; i < 16; ++i) x.v[i] = x.v[i] > y.v[i] ? x.v[i] : y.v[i];
   return x;
 }
+inline vi and_i32(vi x, std::int32_t m) {
+  for (std::int32_t& lane : x.v) lane &= m;
+  return x;
+}
 inline vf to_float(const vi& x) {
   return lanes([&](int i) { return static_cast<float>(x.v[i]); });
+}
+// The low, or the next, four bits of each lane less 8, as a float.
+inline vf low_nibble_minus_8(const vi& x) {
+  return lanes([&](int i) { return static_cast<float>((x.v[i] & 15) - 8); });
+}
+inline vf high_nibble_minus_8(const vi& x) {
+  return lanes([&](int i) { return static_cast<float>((x.v[i] >> 4 & 15) - 8); });
 }
 inline vf bits_to_float(const vi& x) {
   vf y;
@@ -184,6 +198,24 @@ inline vi shift_left(vi x, int n) {
   for (std::int32_t& lane : x.v)
     lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << n);
   return x;
+}
+
+inline vi shift_right(vi x, int n) {
+  for (std::int32_t& lane : x.v) lane >>= n;
+  return x;
+}
+inline vi load_u4_i32(const std::uint8_t* p) {
+  vi y;
+  for (int i = 0; i < 8; ++i) {
+    y.v[i] = p[i] & 15;
+    y.v[i + 8] = p[i] >> 4;
+  }
+  return y;
+}
+inline vi load_bits_i32(const std::uint8_t* p) {
+  vi y;
+  for (int i = 0; i < 16; ++i) y.v[i] = (p[i / 8] >> (i % 8)) & 1;
+  return y;
 }
 
 inline vb load_bytes(const std::uint8_t* p) {
@@ -198,6 +230,21 @@ inline vb low_nibbles(const vb& x) { return shifted_and(x, 0, 15); }
 inline vb high_nibbles(const vb& x) { return shifted_and(x, 4, 15); }
 inline vb or_shifted(const vb& x, const vb& y, int n) {
   return bytes([&](int i) { return x.v[i] | (y.v[i] << n); });
+}
+
+inline vb add_bytes(const vb& x, const vb& y) {
+  return bytes([&](int i) { return x.v[i] + y.v[i]; });
+}
+inline vb thirds(const vb& x) {
+  return bytes([&](int i) { return x.v[i] * 3 >> 8; });
+}
+inline vb plus_or_minus(std::uint8_t offset, const vb& x, std::uint64_t minus) {
+  return bytes([&](int i) { return (minus >> i & 1) != 0 ? offset - x.v[i] : offset + x.v[i]; });
+}
+inline vb gather(const std::int32_t* table, const vi& index) {
+  vb y;
+  for (int i = 0; i < 16; ++i) std::memcpy(y.v + 4 * i, table + index.v[i], 4);
+  return y;
 }
 
 struct lut16 {

@@ -3,13 +3,16 @@
 import junto
 
 model = junto.load("model.gguf")
-for piece in model.generate("Once upon a time"):
-    print(piece, end="", flush=True)
+for event in model.chat([{"role": "user", "content": "Why is the sky blue?"}]):
+    print(event.text, end="", flush=True)
 """
 
-from junto.model import Model, Piece, load
+from junto.chat.events import Event
+from junto.model import Model, load
+from junto.reply import Piece, Reply
+from junto.text import Text, load_text
 
-__all__ = ["Model", "Piece", "__version__", "load"]
+__all__ = ["Event", "Model", "Piece", "Reply", "Text", "__version__", "load", "load_text"]
 
 
 def __getattr__(name: str) -> str:

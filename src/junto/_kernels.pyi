@@ -6,6 +6,9 @@ import numpy
 from numpy.typing import NDArray
 
 
+def build() -> str:
+    """The compiler of this build, and what is unusual in its flags."""
+
 def cpu_features() -> list[str]:
     """
     Name the instruction sets that both the CPU and the operating system support.
@@ -16,6 +19,11 @@ def cpu_features() -> list[str]:
 
 def levels() -> list[str]:
     """Name the levels whose kernels can run here, best first."""
+
+def level_needs() -> list[tuple[str, list[str]]]:
+    """
+    All levels of this build, best first, and the instruction sets that each needs.
+    """
 
 class ThreadPool:
     """Threads that share the loops of kernels."""
@@ -45,6 +53,25 @@ def attention(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32],
 @overload
 def attention(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], v_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], spans: Annotated[NDArray[numpy.int32], dict(shape=(None, 5), order='C', device='cpu', writable=False)], blocks: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, window: int | None, sinks: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
     """The same with float16 pools."""
+
+@overload
+def attention_by_age(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], v_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], spans: Annotated[NDArray[numpy.int32], dict(shape=(None, 5), order='C', device='cpu', writable=False)], blocks: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], k_codes: Annotated[NDArray[numpy.int8], dict(shape=(None, None, None, None), order='C', device='cpu')], v_codes: Annotated[NDArray[numpy.int8], dict(shape=(None, None, None, None), order='C', device='cpu')], k_scales: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], v_scales: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], aged_spans: Annotated[NDArray[numpy.int32], dict(shape=(None, 3), order='C', device='cpu', writable=False)], aged_blocks: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pinned: int, n_recent: int, scale: float, sinks: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
+    """
+    The same where blocks age: a query of block B sees block b as codes of Q8_0 if b >= n_pinned
+    and B - b > n_recent, else in the pools, which are float16.
+
+    k_codes [n_code_block, n_head_kv, head_dim, 64], v_codes [n_code_block, n_head_kv, 64,
+    head_dim], scales [n_code_block, n_head_kv, head_dim / 32, 64]. The tables of spans begin
+    behind the pinned blocks. aged_spans [n_span, 3]: pinned blocks, blocks with codes, and how
+    many of those, at the end, get their codes now; aged_blocks: for each span the pinned
+    blocks, then those with codes.
+    """
+
+@overload
+def attention_by_age(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], k_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], v_pool: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], spans: Annotated[NDArray[numpy.int32], dict(shape=(None, 5), order='C', device='cpu', writable=False)], blocks: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], k_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), order='C', device='cpu')], v_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), order='C', device='cpu')], k_scales: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], v_scales: Annotated[NDArray[numpy.float16], dict(shape=(None, None, None, None), order='C', device='cpu')], aged_spans: Annotated[NDArray[numpy.int32], dict(shape=(None, 3), order='C', device='cpu', writable=False)], aged_blocks: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pinned: int, n_recent: int, scale: float, sinks: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
+    """
+    The same with codes of Q4_0, two rows a byte, so that axis 2 is half as long.
+    """
 
 def gated_delta_rule(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], v: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], decay: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], beta: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], state: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_u: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_decay: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')], spans: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
     """
@@ -133,11 +160,25 @@ def checksum(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C'
     A number that changes with any byte of uint8 [n]; it finds damage, not malice.
     """
 
+def packed_types() -> list[str]:
+    """Names of the types that PackedMatrix takes."""
+
 def linear(level: str, pool: ThreadPool, weight: PackedMatrix, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """y = x @ weight.T + bias."""
 
 def experts(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gate: PackedMatrix, up: PackedMatrix, down: PackedMatrix, limit: float, alpha: float, bias_gate: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_up: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, bias_down: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Weighted sum of the routed experts' outputs."""
+
+def peak_read(level: str, pool: ThreadPool, n_bytes: int, n_run: int) -> list[float]:
+    """Bytes a second of passes over fresh memory, one figure a pass."""
+
+def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """
+    8-bit operations a second of the level's dot product, multiplications and additions.
+    """
+
+def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
+    """float32 operations a second, multiplications and additions."""
 
 def route(pool: ThreadPool, logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], over_all: bool, scale: float, expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Choose the largest logits of each row, and their weights."""

@@ -13,6 +13,10 @@ class FormatError(JuntoError):
     """The bytes of a file do not say what its format demands."""
 
 
+class DiskError(JuntoError):
+    """A file cannot be written where it is meant to be."""
+
+
 class ModelError(JuntoError):
     """A well-formed file describes a model that cannot be run as it stands."""
 

@@ -1,78 +1,36 @@
-"""The facade: load a file, ask for logits, generate text.
+"""The facade: load a file, ask for logits, generate text, chat.
 
-It joins the parts (files, model, backend, tokenizer) and holds none of their rules.
+It joins the parts (files, model, backend, text) and holds none of their rules.
 """
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from junto.cache import KVType
+from junto.backends import BACKENDS, KV_CHOICES, Wishes
+from junto.cache import FLOAT32, KV_NAMES, KVType
+from junto.chat.answer import Answer
 from junto.chat.detokenizer import StreamDecoder
-from junto.chat.prompt import prompt_ids
+from junto.chat.dialogue import Effort, Tool, Turn
+from junto.chat.template import Message
 from junto.chat.tokenizer import Tokenizer
-from junto.engine.generation import (
-    PREFILL_STEP,
-    FinishReason,
-    Generated,
-    Request,
-    check,
-    generate,
-)
+from junto.engine.generation import PREFILL_STEP, Request, check, generate
 from junto.engine.runner import Runner
 from junto.errors import RequestError, TextError
-from junto.formats.gguf import GGUFFile
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Ops, Sampling
-from junto.ops.cpu import Cpu
-from junto.ops.reference import Reference
+from junto.ops.cpu.store import Progress, unseen
 from junto.ops.views import F32
+from junto.reply import ContentDecoder, Decoder, NoDecoder, Piece, Reply, Tokens, pieces
+from junto.text import Text, text_of, turn
 
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """How a backend is made, and how it can hold keys and values ("auto" is its choice)."""
-
-    make: Callable[[int | None], Ops]
-    kv: Mapping[str, KVType]
-
-
-def _reference(n_threads: int | None) -> Ops:
-    if n_threads is not None:
-        raise RequestError("backend 'reference' leaves threads to NumPy; n_threads is for 'cpu'")
-    return Reference()
-
-
-BACKENDS = {
-    "cpu": Backend(Cpu, {"auto": np.float16, "f32": np.float32, "f16": np.float16}),
-    "reference": Backend(_reference, {"auto": np.float32, "f32": np.float32}),
-}
 N_SLOT = 8
 """Sequences a model can hold at once."""
-
-
-class Piece(str):
-    """The text that one token made certain; it may be empty.
-
-    token_id        the token
-    finish_reason   on the last piece: "stop" (an end token or a stop string) or "length"
-    """
-
-    __slots__ = ("finish_reason", "token_id")
-    token_id: int
-    finish_reason: FinishReason | None
-
-    def __new__(cls, text: str, token_id: int, finish_reason: FinishReason | None) -> "Piece":
-        """A piece of text with its token."""
-        piece = super().__new__(cls, text)
-        piece.token_id = token_id
-        piece.finish_reason = finish_reason
-        return piece
 
 
 class Model:
@@ -80,7 +38,6 @@ class Model:
 
     name        file or folder name
     config      the architecture's config
-    tokenizer   None when the file has none; only text asks for it
     n_ctx       most tokens of one sequence
     notes       what was left unused, one line each
     runner      steps of token ids, for those who batch by themselves
@@ -90,15 +47,29 @@ class Model:
         self,
         name: str,
         config: Any,
-        tokenizer: Tokenizer | None,
+        text: Text | None,
         runner: Runner,
         notes: tuple[str, ...],
     ) -> None:
         self.name = name
         self.config = config
-        self.tokenizer = tokenizer
         self.runner = runner
         self.notes = notes
+        self._text = text
+
+    @property
+    def text(self) -> Text:
+        """Encodes, renders and parses for this model; TextError when the file has no tokenizer."""
+        if self._text is None:
+            raise TextError(
+                f"{self.name}: no tokenizer in the file; only token ids can be continued"
+            )
+        return self._text
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The text's tokenizer; None when the file has none."""
+        return self._text.tokenizer if self._text else None
 
     @property
     def n_ctx(self) -> int:
@@ -135,7 +106,7 @@ class Model:
         top_p: float = 0.95,
         min_p: float = 0.05,
         seed: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         chat: bool = False,
         system: str | None = None,
     ) -> Iterator[Piece]:
@@ -146,43 +117,107 @@ class Model:
         temperature, top_k, top_p, min_p    see `junto.ops.contract.Sampling`
         seed          the same seed gives the same tokens; None takes a new one
         stop          strings that end the text; they are not part of it
-        chat          the prompt is a user's message: render it with the model's chat template
+        chat          the prompt is a user's message: its text goes into the family's markup, and
+                      the pieces hold the content of the answer alone (`chat` tells the rest)
         system        a system message before it (with `chat`)
 
         TextError where text is asked for and the file has no tokenizer (or no chat template);
         RequestError where an argument is out of range. Both before the first piece.
         """
-        if stop and self.tokenizer is None:
+        if system is not None and not chat:
+            raise RequestError("a system message needs the chat template (chat=True)")
+        if isinstance(prompt, str) and chat:
+            ids, answer = self._begin(_messages(prompt, system), Turn(), stop)
+            decoder: Decoder = ContentDecoder(answer)
+        else:
+            ids = self.text.prompt(prompt) if isinstance(prompt, str) else _whole_numbers(prompt)
+            decoder = self._decoder(stop)
+        sampling = Sampling(temperature, top_k, top_p, min_p)
+        return pieces(self._tokens(ids, n_predict, sampling, seed), decoder)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] | None = None,
+        *,
+        effort: Effort | None = None,
+        enable_thinking: bool | None = None,
+        thinking_budget: int | None = None,
+        preserve_reasoning: bool = False,
+        n_predict: int | None = None,
+        temperature: float = 0.8,
+        top_k: int = 40,
+        top_p: float = 0.95,
+        min_p: float = 0.05,
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+    ) -> Reply:
+        """Answer a conversation: an iterator of events (`junto.chat.events`), the last `finish`.
+
+        messages, tools     as `Text.render` takes them, and effort, enable_thinking and
+                            preserve_reasoning too
+        thinking_budget     most tokens of reasoning; then it is closed in the family's way and the
+                            answer goes on. 0: none at all. None: as many as the model likes
+        n_predict           most tokens to generate, reasoning included; None: up to a full context
+        stop                strings that end the content; they are not part of it, and mean nothing
+                            in reasoning and arguments of tools
+        The others are those of `generate`.
+
+        TextError where the file has no tokenizer, or a message is not as it must be; RequestError
+        where an argument is out of range. Both before the first event.
+        """
+        asked = turn(
+            tools,
+            enable_thinking=enable_thinking,
+            effort=effort,
+            preserve_reasoning=preserve_reasoning,
+        )
+        ids, answer = self._begin(messages, asked, stop, thinking_budget)
+        sampling = Sampling(temperature, top_k, top_p, min_p)
+        n_most = self.n_ctx if n_predict is None else n_predict
+        return Reply(ids, self._tokens(ids, n_most, sampling, seed, answer.forced), answer)
+
+    def _begin(
+        self,
+        messages: Sequence[Message],
+        asked: Turn,
+        stop: str | Sequence[str],
+        thinking_budget: int | None = None,
+    ) -> tuple[list[int], Answer]:
+        """A conversation's token ids, and the answer that is to follow them."""
+        dialogue = self.text.dialogue
+        ids = dialogue.render(messages, asked)
+        return ids, Answer(dialogue.parser(messages, asked), stop, thinking_budget)
+
+    def _decoder(self, stop: str | Sequence[str]) -> Decoder:
+        if self.tokenizer is not None:
+            return StreamDecoder(self.tokenizer, stop)
+        if stop:
             raise TextError(f"{self.name}: no tokenizer in the file, so no stop strings")
-        ids = self._prompt_ids(prompt, chat, system)
+        return NoDecoder()
+
+    def _tokens(
+        self,
+        ids: Sequence[int],
+        n_predict: int,
+        sampling: Sampling,
+        seed: int | None,
+        forced: deque[int] | None = None,
+    ) -> Tokens:
         request = Request(
             prompt=ids,
             n_predict=n_predict,
-            sampling=Sampling(temperature, top_k, top_p, min_p),
+            sampling=sampling,
             seed=secrets.randbits(64) if seed is None else seed,
-            stop_ids=self.tokenizer.eos_ids if self.tokenizer else frozenset(),
+            stop_ids=self._text.stop_ids if self._text else frozenset(),
         )
         check(request, self.n_ctx)
-        decoder = StreamDecoder(self.tokenizer, stop) if self.tokenizer else None
-        return _pieces(generate(self.runner, request), decoder)
+        return generate(self.runner, request, forced)
 
-    def _prompt_ids(
-        self, prompt: str | Sequence[int], chat: bool, system: str | None
-    ) -> Sequence[int]:
-        if not isinstance(prompt, str):
-            return _whole_numbers(prompt)
-        if self.tokenizer is None:
-            raise TextError(f"{self.name}: no tokenizer in the file; give token ids")
-        if chat:
-            messages = [{"role": "user", "content": prompt}]
-            if system is not None:
-                messages.insert(0, {"role": "system", "content": system})
-            return prompt_ids(self.tokenizer, messages)
-        if system is not None:
-            raise RequestError("a system message needs the chat template (chat=True)")
-        ids = self.tokenizer.encode(prompt, special=False)
-        bos = self.tokenizer.bos_id
-        return [bos, *ids] if self.tokenizer.add_bos and bos is not None else ids
+
+def _messages(prompt: str, system: str | None) -> list[Message]:
+    user = {"role": "user", "content": prompt}
+    return [user] if system is None else [{"role": "system", "content": system}, user]
 
 
 def _whole_numbers(ids: Sequence[int] | np.ndarray) -> list[int]:
@@ -196,44 +231,56 @@ def _whole_numbers(ids: Sequence[int] | np.ndarray) -> list[int]:
     return [int(i) for i in array]
 
 
-def _pieces(tokens: Iterator[Generated], decoder: StreamDecoder | None) -> Iterator[Piece]:
-    for token in tokens:
-        if decoder is None:
-            yield Piece("", token.token_id, token.finish_reason)
-            continue
-        text = decoder.feed(token.token_id)
-        if decoder.stopped:
-            yield Piece(text, token.token_id, "stop")
-            return
-        if token.finish_reason is not None:
-            text += decoder.finish()
-        yield Piece(text, token.token_id, token.finish_reason)
-
-
 def load(
     path: str | os.PathLike[str],
-    backend: str = "reference",
+    backend: str = "cpu",
     kv: str = "auto",
     n_ctx: int | None = None,
     n_threads: int | None = None,
+    *,
+    n_slot: int = N_SLOT,
+    keep_packed: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
 
     backend    "cpu": C++ kernels; "reference": plain NumPy, slow and obviously right
-    kv         how keys and values are held: "f32", on cpu also "f16"; "auto" is the backend's
-               choice, float16 on cpu and float32 on reference
+    kv         how keys and values are held: "f32", "f16", or float16 near and "q8_0" or "q4_0" from
+               afar; "auto" is float32 on reference and the architecture's choice on cpu
     n_ctx      most tokens of one sequence; None: what the model was trained for
     n_threads  threads of the cpu backend; None: the processors this process may use
+    n_slot     sequences that can be held at once
+    keep_packed   keep the packed weights of a large model in a file that the next start maps, in
+               `junto.ops.cpu.packed_cache.packed_folder()`
+    progress   called with (bytes of weights that are ready, bytes of all) while they are packed
 
     JuntoError in one line where the file, the model or an argument is not as it must be.
     """
     if backend not in BACKENDS:
         raise RequestError(f"backend {backend!r} is unknown; this build has: {', '.join(BACKENDS)}")
     chosen = BACKENDS[backend]
-    if kv not in chosen.kv:
-        raise RequestError(f"kv {kv!r} is unknown; backend {backend!r} has: {', '.join(chosen.kv)}")
+    if kv not in KV_CHOICES:
+        raise RequestError(f"kv {kv!r} is unknown; this build has: {', '.join(KV_CHOICES)}")
     blueprint = locate(open_file(Path(path)))
-    return assemble(blueprint, chosen.make(n_threads), n_ctx, kv=chosen.kv[kv])
+    files = blueprint.file.files
+    wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))
+    name = next((n for n in KV_NAMES if n == kv), chosen.kv or blueprint.architecture.KV_DEFAULT)
+    return assemble(blueprint, chosen.make(wishes), n_ctx, n_slot, KVType(name))
+
+
+def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:
+    """A counter of bytes that tells their sum, and that of all tensors."""
+    if tell is None:
+        return unseen
+    total = sum(tensor.n_bytes for tensor in blueprint.file.tensors.values())
+    n_done = 0
+
+    def advance(n_bytes: int) -> None:
+        nonlocal n_done
+        n_done += n_bytes
+        tell(min(n_done, total), total)
+
+    return advance
 
 
 def assemble(
@@ -241,7 +288,7 @@ def assemble(
     ops: Ops,
     n_ctx: int | None = None,
     n_slot: int = N_SLOT,
-    kv: KVType = np.float32,
+    kv: KVType = FLOAT32,
 ) -> Model:
     """Take the weights of a located model and join them with a cache and a tokenizer."""
     cfg, name = blueprint.cfg, blueprint.file.path.name
@@ -250,19 +297,8 @@ def assemble(
             f"n_ctx is {n_ctx:,}, expected 1 to {cfg.n_ctx_train:,}, the context that {name} "
             "was trained for"
         )
-    tokenizer = _tokenizer(blueprint)
+    text = text_of(blueprint.file, cfg.n_vocab)
     cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)
-    notes = (*blueprint.notes, *(tokenizer.notes if tokenizer else ()), *ops.notes)
-    return Model(name, cfg, tokenizer, runner, notes)
-
-
-def _tokenizer(blueprint: Blueprint) -> Tokenizer | None:
-    file = blueprint.file
-    if isinstance(file, GGUFFile):
-        if "tokenizer.ggml.tokens" not in file.metadata:
-            return None
-        return Tokenizer.from_gguf(file.metadata, file.path.name)
-    folder = file.path if file.path.is_dir() else file.path.parent
-    path = folder / "tokenizer.json"
-    return Tokenizer.from_file(path) if path.exists() else None
+    notes = (*blueprint.notes, *(text.notes if text else ()), *ops.notes, *cache.notes)
+    return Model(name, cfg, text, runner, notes)

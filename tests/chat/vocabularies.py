@@ -54,6 +54,15 @@ def tiny_tokenizer(**changes: Any) -> Tokenizer:
     return Tokenizer.from_gguf(tiny_metadata(**changes), "tiny.gguf")
 
 
+def unknown_tokenizer(**changes: Any) -> Tokenizer:
+    """The tiny tokenizer without <think>, by which families are told: that of none."""
+    metadata = tiny_metadata()
+    tokens = metadata["tokenizer.ggml.tokens"]
+    first = N_BYTES + len(WORDS) + len(CONTROL)
+    renamed = [*tokens[:first], "<a>", "</a>", *tokens[first + 2 :]]
+    return tiny_tokenizer(tokens=renamed, **changes)
+
+
 def unpacked(relative: str, folder: Path) -> Path:
     """A file of the test data, decompressed into a folder."""
     packed = find(relative)

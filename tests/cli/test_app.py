@@ -1,5 +1,6 @@
 """The program as a whole: help, version, and how it ends as a process."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -33,6 +34,9 @@ def test_help_lists_what_exists() -> None:
     lines = result.output.split("Commands:")[1].splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
+        "bench",
+        "verify",
+        "doctor",
         "cache",
     ]
     assert 'junto run -p "Why is the sky blue?"' in result.output
@@ -44,10 +48,25 @@ def test_help_of_run_has_examples_and_every_option() -> None:
     assert "--raw -n 200 --seed 7" in result.output
     options = (
         "--prompt --file --n-predict --temp --top-k --top-p --min-p --seed --stop --system --raw"
-        " --json --n-ctx --backend --kv --threads --debug"
+        " --thinking --effort --thinking-budget"
+        " --json --n-ctx --backend --kv --threads --no-cache --debug"
     )
     for option in options.split():
         assert option in result.output
+
+
+def test_the_shell_completes_commands() -> None:
+    """As the script of `junto --install-completion` asks for it."""
+    asked = {"_JUNTO_COMPLETE": "complete_bash", "COMP_WORDS": "junto ver", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from junto.cli import main; main()"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["verify"]
 
 
 def test_no_words_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,16 +4,18 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import junto
+import junto.chat.dialogue
+from junto.backends import BACKENDS, KV_CHOICES
+from junto.chat.events import Event
 from junto.cli import main
-from junto.cli.run import Backend, KVType
+from junto.cli.run import Backend, Effort, KVType
 from junto.errors import ModelError
-from junto.model import BACKENDS
-from tests.chat.vocabularies import tiny_tokenizer
+from tests.chat.vocabularies import tiny_tokenizer, unknown_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model
 
 Capture = pytest.CaptureFixture[str]
@@ -53,10 +55,12 @@ def test_answer_goes_to_stdout_and_the_rest_to_stderr(model: FakeModel, capsys: 
 def test_options_reach_the_model(model: FakeModel) -> None:
     words = (
         "run m.gguf -p x -n 3 --temp 0.5 --top-k 7 --top-p 0.6 --min-p 0.1 --seed 9 --stop a"
-        " --stop bb --n-ctx 99 --backend cpu --kv f32 --threads 3"
+        " --stop bb --n-ctx 99 --backend cpu --kv f32 --threads 3 --no-cache"
+        " --no-thinking --effort low --thinking-budget 0"
     )
     assert main(words.split()) == 0
-    options = {"backend": "cpu", "kv": "f32", "n_ctx": 99, "n_threads": 3}
+    options: dict[str, object] = {"backend": "cpu", "kv": "f32", "n_ctx": 99, "n_threads": 3}
+    options |= {"keep_packed": False, "progress": None}
     assert model.loaded == [(Path("m.gguf"), options)]
     assert model.asked[0][1] == {
         "n_predict": 3,
@@ -66,12 +70,22 @@ def test_options_reach_the_model(model: FakeModel) -> None:
         "min_p": 0.1,
         "seed": 9,
         "stop": ("a", "bb"),
+        "enable_thinking": False,
+        "effort": "low",
+        "thinking_budget": 0,
     }
+
+
+def test_an_answer_goes_on_to_its_end_and_a_continuation_for_128_tokens(model: FakeModel) -> None:
+    assert main(["run", "m.gguf", "-p", "x"]) == 0
+    assert main(["run", "m.gguf", "-p", "x", "--raw"]) == 0
+    assert [options["n_predict"] for _, options in model.asked] == [None, 128]
 
 
 def test_choices_are_those_of_the_library() -> None:
     assert {backend.value for backend in Backend} == set(BACKENDS)
-    assert {kv.value for kv in KVType} == {kv for b in BACKENDS.values() for kv in b.kv}
+    assert tuple(kv.value for kv in KVType) == KV_CHOICES
+    assert {effort.value for effort in Effort} == set(get_args(junto.chat.dialogue.Effort))
 
 
 def test_system_message_comes_first(model: FakeModel) -> None:
@@ -96,7 +110,7 @@ def test_raw_takes_the_prompt_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_without_template_is_continued_raw(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    model = use(monkeypatch, FakeModel(tiny_tokenizer(tokenizer__chat_template=None)))
+    model = use(monkeypatch, FakeModel(unknown_tokenizer(tokenizer__chat_template=None)))
     assert main(["run", "m.gguf", "-p", "hello"]) == 0
     assert prompt_of(model) == "hello"
     assert "no chat template" in capsys.readouterr().err
@@ -128,6 +142,7 @@ def test_json_is_one_object_and_nothing_else(model: FakeModel, capsys: Capture) 
     assert result == {
         "model": "fake.gguf",
         "text": "It is éver.",
+        "reasoning": "",
         "token_ids": [100, 101, 102, 103],
         "n_prompt": len(model.asked[0][0]),
         "n_generated": 4,
@@ -141,6 +156,64 @@ def test_json_is_one_object_and_nothing_else(model: FakeModel, capsys: Capture) 
     }
 
 
+THINKING = (
+    Event("reasoning", "Is it?"),
+    Event("reasoning", " Yes."),
+    Event("content", "It is."),
+)
+
+
+def test_reasoning_is_dimmed_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    use(monkeypatch, talking_model(pieces=THINKING))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["run", "m.gguf", "-p", "x"]) == 0
+    assert capsys.readouterr().out == "\x1b[2mIs it? Yes.\x1b[0m\n\nIt is.\n"
+
+
+def test_a_terminal_is_never_left_dimmed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    use(monkeypatch, talking_model(pieces=THINKING, fails_after=1, error=KeyboardInterrupt()))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["run", "m.gguf", "-p", "x"]) == 130
+    assert capsys.readouterr().out == "\x1b[2mIs it?\x1b[0m\n"
+
+
+def test_a_pipe_gets_the_answer_alone(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    use(monkeypatch, talking_model(pieces=THINKING))
+    assert main(["run", "m.gguf", "-p", "x"]) == 0
+    assert capsys.readouterr().out == "It is.\n"
+
+
+def test_json_holds_reasoning_and_answer(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    use(monkeypatch, talking_model(pieces=THINKING))
+    assert main(["run", "m.gguf", "-p", "x", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["reasoning"], result["text"]) == ("Is it? Yes.", "It is.")
+    assert (result["n_generated"], result["finish_reason"]) == (3, "stop")
+
+
+def test_an_answer_that_is_all_reasoning_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    use(monkeypatch, talking_model(pieces=THINKING[:2], ends_by="length"))
+    assert main(["run", "m.gguf", "-p", "x", "-n", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "\n"
+    assert "2 tokens went into reasoning, and none were left for the answer; raise -n" in err
+
+
+def test_calls_of_functions_are_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    call = [Event("tool_call", name="look"), Event("tool_call", arguments="{}")]
+    use(monkeypatch, talking_model(pieces=["Let me.", *call]))
+    assert main(["run", "m.gguf", "-p", "x"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "Let me.\n"
+    assert "the model called functions that nobody offers: look\n" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -152,6 +225,9 @@ def test_json_is_one_object_and_nothing_else(model: FakeModel, capsys: Capture) 
         ("run m -p x --seed -3", "--seed"),
         ("run m -p x --backend abacus", "--backend"),
         ("run m -p x --raw --system y", "--system needs the chat template"),
+        ("run m -p x --raw --no-thinking", "--thinking needs the chat template"),
+        ("run m -p x --raw --thinking-budget 0", "--thinking-budget needs the chat template"),
+        ("run m -p x --effort huge", "--effort"),
         ("run m -p x -f y", "not both"),
         ("run m -p x --nonsense", "--nonsense"),
         ("ruin", "ruin"),

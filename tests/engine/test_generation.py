@@ -1,6 +1,7 @@
 """The generation loop on a model that counts."""
 
 import dataclasses
+from collections import deque
 from typing import Any
 
 import pytest
@@ -92,3 +93,37 @@ def test_the_random_number_depends_on_seed_and_position_alone() -> None:
     numbers = {uniform_at(seed, pos) for seed in range(20) for pos in range(20)}
     assert len(numbers) == 400
     assert all(0 <= u < 1 for u in numbers)
+
+
+def test_forced_tokens_come_next_and_are_fed_in_one_step() -> None:
+    runner, architecture = counting_runner()
+    forced: deque[int] = deque()
+    told = []
+    for token in generate(runner, request([3], n_predict=7), forced):
+        told.append(token.token_id)
+        if token.token_id == 5:
+            forced.extend([30, 31, 40])
+    assert told == [4, 5, 30, 31, 40, 41, 42]
+    assert architecture.steps == [1, 1, 4, 1]
+
+
+def test_tokens_forced_before_the_first_go_with_the_prompt() -> None:
+    runner, architecture = counting_runner()
+    tokens = generate(runner, request([3, 4], n_predict=3), deque([7, 8]))
+    assert [t.token_id for t in tokens] == [7, 8, 9]
+    assert architecture.steps == [4]
+
+
+def test_forced_tokens_count_and_never_stop() -> None:
+    runner, _ = counting_runner()
+    tokens = list(generate(runner, request([3], n_predict=2), deque([20, 20, 20])))
+    assert [(t.token_id, t.finish_reason) for t in tokens] == [(20, None), (20, "length")]
+
+
+def test_forcing_what_would_be_chosen_changes_nothing_after_it() -> None:
+    """The number that chooses a token depends on its position, however the ones before came."""
+    runner, _ = counting_runner()
+    hot = dataclasses.replace(request([3], n_predict=12), sampling=Sampling(temperature=30.0))
+    free = [t.token_id for t in generate(runner, hot)]
+    assert len(set(free)) > 5
+    assert [t.token_id for t in generate(runner, hot, deque(free[:4]))] == free

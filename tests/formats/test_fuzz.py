@@ -1,7 +1,9 @@
-"""Flipped bytes and fields: a reader parses the file or raises FormatError, and nothing else."""
+"""Damaged files: a reader parses them or raises FormatError, and nothing else.
 
-import json
-import struct
+Hypothesis looks for a failing edit and shrinks it; the campaigns, guided by coverage, go deeper.
+`make fuzz` runs those for as long as one likes.
+"""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,32 +13,13 @@ from hypothesis import strategies as st
 
 from junto.errors import FormatError
 from junto.formats.gguf import read_gguf
+from junto.formats.gguf_writer import write_gguf
 from junto.formats.quants import DECODERS
 from junto.formats.safetensors import read_safetensors
 from junto.formats.tensor import Tensor
-from tests.formats import gguf_bytes as g
-
-N_DATA = 164
-GGUF = g.gguf(
-    [
-        g.kv("general.architecture", g.STRING, g.string("llama")),
-        g.kv("general.alignment", g.U32, g.u32(32)),
-        g.kv("flag", g.BOOL, b"\1"),
-        g.kv("bools", g.ARRAY, g.array(g.BOOL, [b"\0", b"\1", b"\1"])),
-        g.kv("tokens", g.ARRAY, g.array(g.STRING, [g.string("a"), g.string("bc"), g.string("")])),
-        g.kv("nested", g.ARRAY, g.array(g.ARRAY, [g.array(g.U32, [g.u32(5)])])),
-    ],
-    [g.tensor("q", [32, 2], 8, 0), g.tensor("m", [32, 3, 1], 39, 96), g.tensor("s", [], 0, 160)],
-    bytes(range(N_DATA)),
-)
-HEADER = json.dumps(
-    {
-        "__metadata__": {"format": "pt"},
-        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
-        "b": {"dtype": "BF16", "shape": [5], "data_offsets": [24, 34]},
-    }
-).encode()
-SAFETENSORS = struct.pack("<Q", len(HEADER)) + HEADER + bytes(range(34))
+from tests.formats import fuzzing
+from tests.formats.fuzzing import TARGETS, Campaign
+from tests.formats.seeds import GGUF, N_DATA, SAFETENSORS
 
 # Values at which sizes wrap, and small ones that pass for other counts, types and lengths.
 FIELDS = st.sampled_from([0, 1, 7, 8, 9, 255, 2**31, 2**32 - 1, 2**61, 2**63, 2**64 - 1])
@@ -129,3 +112,63 @@ def test_every_single_byte_of_a_gguf_header_may_be_anything(tmp_path: Path, valu
     for at in range(len(GGUF) - N_DATA):
         content = GGUF[:at] + bytes([value]) + GGUF[at + 1 :]
         assert is_one_short_line(refusal(tmp_path / "x.gguf", content, gguf_tensors)), at
+
+
+N_INPUT = 1500
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_short_campaign_finds_nothing(name: str, tmp_path: Path) -> None:
+    campaign = Campaign(name, tmp_path, seed=20)
+    for _ in range(N_INPUT):
+        campaign.step()
+    assert [reason for _, reason in campaign.failures] == []
+    assert N_INPUT // 50 < campaign.n_read < campaign.n_tried - N_INPUT // 50
+    assert len(campaign.corpus) > 2 * len(TARGETS[name].seeds), "guided by what inputs reach"
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        (KeyError("k"), "KeyError: 'k'"),
+        (MemoryError(), "MemoryError"),
+        (RecursionError(), "RecursionError"),
+        (FormatError("two\nlines"), "a message of 9 characters"),
+        (FormatError("x" * 1001), "a message of 1001 characters"),
+    ],
+)
+def test_campaign_notices_what_may_not_be(
+    fault: Exception, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = Campaign("gguf", tmp_path, seed=1)
+
+    def read_gguf(path: Path) -> None:
+        raise fault
+
+    monkeypatch.setattr(fuzzing, "read_gguf", read_gguf)
+    campaign.step()
+    ((content, reason),) = campaign.failures
+    assert content == (tmp_path / "x.gguf").read_bytes()
+    assert shown in reason
+
+
+def test_campaign_notices_a_file_that_changes_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = Campaign("gguf", tmp_path, seed=1)
+    monkeypatch.setattr(fuzzing, "write_gguf", lambda path, values, t: write_gguf(path, {}, t))
+    for _ in range(300):
+        campaign.step()
+    assert {reason.splitlines()[-1] for _, reason in campaign.failures} == (
+        {"AssertionError: metadata changed when it was written"}
+    )
+
+
+def test_same_seed_tries_the_same_inputs(tmp_path: Path) -> None:
+    last = []
+    for name in "ab":
+        campaign = Campaign("safetensors", tmp_path / name, seed=3)
+        for _ in range(50):
+            campaign.step()
+        last.append((tmp_path / name / "x.safetensors").read_bytes())
+    assert last[0] == last[1]

@@ -9,6 +9,8 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from junto.errors import FormatError
 from junto.formats.gguf import GGUFFile, StringArray, read_gguf
@@ -75,6 +77,20 @@ def test_array_of_numbers_is_a_read_only_array(write: Write, type_id: int) -> No
     assert got.tolist() == [1, 0, 1]
     assert got.dtype == np.dtype(g.SCALARS[type_id])
     assert not got.flags.writeable
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"\xf0\x9f", "é\n".encode()])))
+def test_texts_of_an_array_are_the_same_all_at_once_and_one_by_one(
+    tmp_path: Path, texts: list[bytes]
+) -> None:
+    path = tmp_path / "texts.gguf"
+    content = [g.kv("k", g.ARRAY, g.array(g.STRING, list(map(g.string, texts))))]
+    path.write_bytes(g.gguf(content, []))
+    got = read_gguf(path).metadata["k"]
+    assert isinstance(got, StringArray)
+    assert list(got) == [got[i] for i in range(len(texts))]
+    assert list(got) == [text.decode("utf-8", "replace") for text in texts]
 
 
 def test_array_of_strings_is_a_sequence(write: Write) -> None:
@@ -154,9 +170,23 @@ def test_tensor_outlives_file_object_and_directory_entry(write: Write) -> None:
     assert tensor.float32().tolist() == [5, 6]
 
 
-def test_type_that_cannot_be_decoded_still_opens(write: Write) -> None:
-    file = read_gguf(write(g.gguf([], [g.tensor("t", [256, 3], 16, 0)], bytes(198))))
-    assert (file.tensors["t"].type.name, file.tensors["t"].data.shape) == ("IQ2_XXS", (3, 66))
+def test_unknown_type_names_tensor_and_number(write: Write) -> None:
+    with pytest.raises(FormatError, match=r"x\.gguf: tensor 't' at byte \d+: tensor type 99 is"):
+        read_gguf(write(g.gguf([], [g.tensor("t", [256, 3], 99, 0)], bytes(198))))
+
+
+def test_number_4_is_mxfp4_in_the_publisher_s_order_in_gptoss_files_alone(write: Write) -> None:
+    """Ollama numbered it so before ggml had the type; elsewhere 4 is a removed one."""
+    block = bytes([128, 0x21] + [0x9F] * 15)
+    infos = [g.tensor("t", [32], 4, 0)]
+    keys = {
+        name: [g.kv("general.architecture", g.STRING, g.string(name))]
+        for name in ("gptoss", "gpt-oss")
+    }
+    values = read_gguf(write(g.gguf(keys["gptoss"], infos, block))).tensors["t"].float32()
+    assert values[:4].tolist() == [2 * 0.5, 2 * 1.0, 2 * -6.0, 2 * -0.5]
+    with pytest.raises(FormatError, match="tensor type 4 is unknown, or was removed"):
+        read_gguf(write(g.gguf(keys["gpt-oss"], infos, block)))
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "F16"])
@@ -224,6 +254,18 @@ def test_more_items_than_any_model_has_are_refused(write: Write, monkeypatch: An
         read_values(write, *kvs, g.kv("j", g.ARRAY, g.array(g.ARRAY, inner)))
     with pytest.raises(FormatError, match=r"tensor infos at byte \d+: 2 tensors, expected at most"):
         read_gguf(write(g.gguf(kvs, [info, info], b"\0")))
+
+
+def test_more_strings_than_any_vocabulary_has_are_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stepping over them takes time, and a gigabyte holds a hundred million empty ones."""
+    monkeypatch.setattr("junto.formats.gguf_cursor.MAX_STRINGS", 3)
+    two = g.array(g.STRING, [g.string("a"), g.string("")])
+    with pytest.raises(
+        FormatError, match=r"'j' at byte \d+: 2 strings, expected at most 3 in a fil"
+    ):
+        read_values(write, g.kv("k", g.ARRAY, two), g.kv("j", g.ARRAY, two))
 
 
 def test_long_or_multiline_names_keep_the_message_on_one_short_line(write: Write) -> None:

@@ -2,6 +2,9 @@
 
 import base64
 import json
+import os
+import re
+import stat
 import time
 import tracemalloc
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from junto.errors import FormatError
 from junto.formats.gguf import read_gguf
 from tests.data_dir import find
+from tests.formats import hostile_run
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in find("gguf/malformed.jsonl").read_text().splitlines()
@@ -50,6 +54,19 @@ def is_read(row: dict[str, Any]) -> bool:
 def test_there_are_95_files_and_a_choice_for_each_doubtful_one() -> None:
     assert len(ROWS) == 95
     assert {row["id"] for row in ROWS if row["expect"] == "policy"} == set(POLICY)
+
+
+def test_files_neither_crash_nor_hang_nor_fill_a_process(tmp_path: Path) -> None:
+    """From opening to loading, with 200 MB of address space for all of it."""
+    paths = [tmp_path / f"{row['id']}.gguf" for row in ROWS]
+    for path, row in zip(paths, ROWS, strict=True):
+        path.write_bytes(base64.b64decode(row["b64"]))
+    outcomes = hostile_run.run(paths)
+    for row, outcome in zip(ROWS, outcomes, strict=True):
+        assert (outcome.refused == "") == is_read(row), row["id"]
+        assert re.fullmatch(rf"{row['id']}\.gguf: [^\n]{{1,390}}", outcome.loaded), row["id"]
+        assert outcome.seconds < hostile_run.MAX_SECONDS, row["id"]
+    assert sum(outcome.n_bytes for outcome in outcomes) < hostile_run.MAX_BYTES
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
@@ -100,3 +117,16 @@ def test_message_tells_expected_and_found(row_id: str, problem: str, tmp_path: P
     with pytest.raises(FormatError) as raised:
         read_gguf(tmp_path / "x.gguf")
     assert problem in str(raised.value)
+
+
+def test_path_that_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    """Opening a pipe would wait for a writer, and /dev/zero never ends."""
+    pipe, folder, device, socket = paths = [tmp_path / f"{name}.gguf" for name in "pfds"]
+    os.mkfifo(pipe)
+    folder.mkdir()
+    device.symlink_to("/dev/zero")
+    os.mknod(socket, stat.S_IFSOCK | 0o600)
+    for path, outcome in zip(paths, hostile_run.run(paths), strict=True):
+        problem = "holds no model.safetensors and no" if path == folder else "not a regular file"
+        assert problem in outcome.refused
+        assert outcome.refused == outcome.loaded

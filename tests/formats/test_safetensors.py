@@ -45,6 +45,8 @@ def values_of(path: Path) -> dict[str, list[float]]:
 def test_folder_and_index_give_all_shards(folder: Path, name: str) -> None:
     assert values_of(folder / name) == {"a": [1, 2, 3], "b": [4, 5], "c": [6]}
     assert read_safetensors(folder / name).config == {"model_type": "tiny"}
+    shards = sorted(folder.glob("*.safetensors"))
+    assert read_safetensors(folder / name).files == (folder / INDEX, *shards)
 
 
 def test_folder_with_one_file(tmp_path: Path) -> None:
@@ -52,6 +54,7 @@ def test_folder_with_one_file(tmp_path: Path) -> None:
     whole.write_bytes(file_bytes({"t": entry("U8", [1], 0, 1)}, b"\7"))
     (tmp_path / "adapter.safetensors").write_bytes(b"of no concern")
     assert values_of(tmp_path) == values_of(whole) == {"t": [7]}
+    assert read_safetensors(tmp_path).files == read_safetensors(whole).files == (whole,)
     assert read_safetensors(tmp_path).config == {}
 
 

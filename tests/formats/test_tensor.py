@@ -88,9 +88,9 @@ def test_vector_and_scalar_have_no_rows(cube: Tensor) -> None:
 
 def test_undecodable_type_is_refused_with_file_and_tensor() -> None:
     tensor = Tensor(
-        "blk.0.w", (2, 256), TYPES["IQ1_S"], "m.gguf", lambda: np.zeros((2, 50), np.uint8)
+        "blk.0.w", (2, 50), TYPES["F8_E5M2"], "m.gguf", lambda: np.zeros((2, 50), np.uint8)
     )
     with pytest.raises(
-        FormatError, match=r"m\.gguf: tensor 'blk\.0\.w': type IQ1_S cannot be decoded"
+        FormatError, match=r"m\.gguf: tensor 'blk\.0\.w': type F8_E5M2 cannot be decoded"
     ):
         tensor.float32()

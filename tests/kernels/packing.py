@@ -5,9 +5,9 @@ import numpy as np
 from junto import _kernels
 from junto.formats.quants import TYPES, dequantize
 from junto.ops.views import F32
-from tests.tiny.random_weights import affine, block_bytes
+from tests.tiny.random_weights import BLOCK_SHAPES, affine, block_bytes
 
-QUANTISED = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4")
+QUANTISED = tuple(BLOCK_SHAPES)
 FLOATS = ("F32", "F16", "BF16")
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from junto import _kernels
+from junto.formats.quant_types import TYPES
 from junto.ops.contract import Routing, SwiGLU
 from junto.ops.reference.elementwise import swiglu
 from junto.ops.views import F32
-from tests.kernels.packing import activations, pack, stored_rows, values_of
+from tests.kernels.packing import QUANTISED, activations, pack, stored_rows, values_of
 from tests.tiny.random_weights import affine, tokens
 
 LEVELS = _kernels.levels()
@@ -83,18 +84,20 @@ def routing_of(n_tok: int) -> Routing:
     return Routing(ids.astype(np.int64), affine("weights", (n_tok, N_USED), 0.5, 0.4))
 
 
+def sizes_of(type_name: str) -> tuple[int, int]:
+    """n_embd and n_ff, odd where the type allows."""
+    n = TYPES[type_name].n_per_block
+    return {1: (33, 18), 32: (96, 160), 64: (192, 128)}.get(n, (n, 2 * n))
+
+
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize(
-    ("type_name", "n_embd", "n_ff"),
-    [("MXFP4", 96, 64), ("Q8_0", 64, 160), ("Q4_K", 256, 512), ("F32", 33, 18)],
-)
+@pytest.mark.parametrize("type_name", [*QUANTISED, "F32"])
 @pytest.mark.parametrize(("form", "biased"), [(SwiGLU(), False), (CLAMPED, True)])
-def test_experts_equal_float64(
-    level: str, type_name: str, n_embd: int, n_ff: int, form: SwiGLU, biased: bool
-) -> None:
+def test_experts_equal_float64(level: str, type_name: str, form: SwiGLU, biased: bool) -> None:
     """A hidden value at a rounding border may take the other int8 code: 1 % of its block."""
+    n_embd, n_ff = sizes_of(type_name)
     layer = Layer(type_name, n_embd, n_ff, biased=biased)
-    for n_tok in (1, 2, 50):
+    for n_tok in (1, 2, 50) if type_name in ("MXFP4", "Q4_K", "F32") else (1, 20):
         x, routing = affine("x", (n_tok, n_embd), 0.0, 1.0), routing_of(n_tok)
         expected = layer.expected(x, routing, form)
         error = np.abs(layer.run(level, x, routing, form) - expected).max()
@@ -103,9 +106,11 @@ def test_experts_equal_float64(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_row_has_the_same_bits_alone_and_among_many(level: str) -> None:
-    layer = Layer("MXFP4", 96, 64, biased=True)
-    x, routing = affine("x", (90, 96), 0.0, 1.0), routing_of(90)
+@pytest.mark.parametrize("type_name", ["MXFP4", "Q5_0", "Q2_K", "IQ2_XS", "IQ4_XS", "TQ1_0"])
+def test_a_row_has_the_same_bits_alone_and_among_many(level: str, type_name: str) -> None:
+    n_embd, n_ff = sizes_of(type_name)
+    layer = Layer(type_name, n_embd, n_ff, biased=True)
+    x, routing = affine("x", (90, n_embd), 0.0, 1.0), routing_of(90)
     together = layer.run(level, x, routing, CLAMPED)
     for start, end in ((0, 1), (5, 9), (40, 90), (89, 90)):
         part = Routing(routing.expert_ids[start:end], routing.weights[start:end])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from junto import _kernels
+from junto.formats.quant_types import TYPES
 from junto.ops.views import F32
 from tests.kernels.packing import FLOATS, QUANTISED, activations, pack, stored_rows, values_of
 from tests.tiny.random_weights import affine
@@ -27,8 +28,9 @@ def linear(
 
 def sizes_of(type_name: str) -> list[tuple[int, int]]:
     """(n_out, n_in) around the group of 16 rows, and short and odd rows where the type allows."""
-    if type_name in ("Q4_K", "Q6_K"):
-        return [(1, 256), (17, 512), (48, 768)]
+    if type_name in QUANTISED and TYPES[type_name].n_per_block > 32:
+        n = TYPES[type_name].n_per_block
+        return [(1, n), (17, 2 * n), (48, 3 * n)]
     if type_name in QUANTISED:
         return [(1, 32), (15, 64), (16, 96), (17, 288), (33, 160)]
     return [(1, 1), (15, 7), (16, 64), (17, 65), (34, 33)]
@@ -49,6 +51,25 @@ def test_products_equal_float64(level: str, type_name: str) -> None:
             error = np.abs(linear(level, weight, x, n_out, bias) - (a @ w.T + bias))
             bound = 3e-6 * (np.abs(a) @ np.abs(w).T + np.abs(bias))
             assert (error <= bound).all(), (n_out, n_in, n_row, (error / bound).max())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_name", QUANTISED)
+def test_every_value_alone_is_the_one_numpy_decodes(level: str, type_name: str) -> None:
+    """Rows of the identity pick single weights; a sum could hide two that changed places."""
+    n_out, n_in = 19, 2 * TYPES[type_name].n_per_block
+    pool = _kernels.ThreadPool(1)
+    rows = stored_rows("alone", type_name, n_out, n_in)
+    got = linear(level, pack(type_name, [rows], n_in, pool), np.eye(n_in, dtype=np.float32), n_out)
+    w = values_of(type_name, rows)
+    np.testing.assert_allclose(got, w.T, rtol=1e-6, atol=1e-6 * np.abs(w).max())
+
+
+@pytest.mark.parametrize("type_name", ALL_TYPES)
+def test_packed_form_is_no_more_than_four_per_cent_larger_than_the_file_s(type_name: str) -> None:
+    n_out, n_in = 32, 512
+    packed = _kernels.PackedMatrix(type_name, 3, n_out, n_in).n_bytes
+    assert 1 <= packed / (3 * n_out * TYPES[type_name].n_bytes_row(n_in)) < 1.04
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -77,7 +98,7 @@ def test_rows_that_lie_apart_are_packed_alike(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("type_name", ["Q8_0", "MXFP4"])
+@pytest.mark.parametrize("type_name", ["Q8_0", "MXFP4", "IQ4_NL"])
 def test_the_largest_codes_do_not_saturate(level: str, type_name: str) -> None:
     """Without VNNI pairs of products are summed in 16 bits; -128 * -127 * 2 must fit."""
     n_in = 64
@@ -85,6 +106,9 @@ def test_the_largest_codes_do_not_saturate(level: str, type_name: str) -> None:
     if type_name == "Q8_0":
         codes = rows.reshape(16, -1, 34)[..., 2:]
         codes[:8], codes[8:] = 0x80, 0x7F
+    elif type_name == "IQ4_NL":
+        codes = rows.reshape(16, -1, 18)[..., 2:]
+        codes[:8], codes[8:] = 0x00, 0xFF
     else:
         rows.reshape(16, -1, 17)[..., 1:] = 0x77
     weight, w = pack(type_name, [rows], n_in, _kernels.ThreadPool(1)), values_of(type_name, rows)

@@ -38,7 +38,7 @@ def load_as_llama_cpp(path: Path) -> junto.Model:
 @pytest.mark.parametrize("name", TINY)
 def test_safetensors_equal_transformers(name: str, tmp_path: Path) -> None:
     tiny = TINY[name]
-    model = junto.load(tiny.write_safetensors(tmp_path / name))
+    model = junto.load(tiny.write_safetensors(tmp_path / name), backend="reference")
     errors = goldens.errors(goldens.load("transformers", tiny.golden), model.logits)
     assert max(errors.values()) < TRANSFORMERS_BOUND, errors
 
@@ -46,7 +46,7 @@ def test_safetensors_equal_transformers(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_gguf_equals_transformers(name: str, tmp_path: Path) -> None:
     tiny = TINY[name]
-    model = junto.load(tiny.write_gguf(tmp_path / f"{name}.gguf"))
+    model = junto.load(tiny.write_gguf(tmp_path / f"{name}.gguf"), backend="reference")
     errors = goldens.errors(goldens.load("transformers", tiny.golden), model.logits)
     assert max(errors.values()) < TRANSFORMERS_BOUND, errors
 

@@ -242,23 +242,6 @@ def test_general_architecture_must_be_a_name() -> None:
         assert refusal(file) == f"fake.gguf: 'general.architecture' is {shown}, expected a name"
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_part_of_a_split_file_is_told(first: bool) -> None:
-    """Later parts hold no key but those of the split; the message was about the architecture."""
-    split = {"split.no": 0 if first else 1, "split.count": 3, "split.tensors.count": 733}
-    whole = tiny_gguf(QWEN)
-    keys = {**whole.metadata, **split} if first else split
-    file = gguf(keys, whole)
-    assert refusal(file) == "fake.gguf: is one of 3 parts; this build reads whole files only"
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_file_that_is_the_only_part_is_read(count: int) -> None:
-    whole = tiny_gguf(QWEN)
-    file = gguf({**whole.metadata, "split.count": count}, whole)
-    assert locate(file).cfg.n_layer == 4
-
-
 @pytest.mark.parametrize("tokens", [7, "tok", np.arange(9)])
 def test_vocabulary_that_is_no_list_of_strings_is_refused(tokens: Any) -> None:
     """A number raised a TypeError, and a string counted as a vocabulary of its letters."""
@@ -269,12 +252,16 @@ def test_vocabulary_that_is_no_list_of_strings_is_refused(tokens: Any) -> None:
     )
 
 
-def test_vocabulary_of_another_size_than_the_embedding_is_refused() -> None:
-    whole = tiny_gguf(QWEN)
-    keys = {**whole.metadata, "tokenizer.ggml.tokens": ["a", "b"]}
+@pytest.mark.parametrize("n_token", [2, 210, 212])
+@pytest.mark.parametrize("tiny", [QWEN, GPT_OSS, LLAMA], ids=lambda tiny: tiny.name)
+def test_vocabulary_of_another_size_than_the_embedding_is_refused(tiny: Any, n_token: int) -> None:
+    whole = tiny_gguf(tiny)
+    n_row = whole.tensors["token_embd.weight"].shape[0]
+    n_token += n_row - 211
+    keys = {**whole.metadata, "tokenizer.ggml.tokens": [f"tok{i}" for i in range(n_token)]}
     assert refusal(gguf(keys, whole)) == (
-        "fake.gguf: tensor 'token_embd.weight' has shape (211, 56), expected (2, 56) = "
-        "(n_vocab, n_embd)"
+        f"fake.gguf: 'tokenizer.ggml.tokens' has {n_token} tokens and 'token_embd.weight' {n_row} "
+        "rows, expected as many; the file is broken, convert the model again"
     )
 
 
@@ -288,11 +275,11 @@ def test_file_without_vocabulary_and_embedding_is_refused() -> None:
 def test_type_that_cannot_be_decoded_is_refused_at_load(tensor: str, tmp_path: Path) -> None:
     """It was found only when the matrix was first used, in the middle of an answer."""
     file = open_file(TINY["qwen35moe_wide"].write_gguf(tmp_path / "wide.gguf"))
-    bad = renamed(file.tensors[tensor], type_name="IQ2_S")
+    bad = renamed(file.tensors[tensor], type_name="F8_E5M2")
     with pytest.raises(ModelError) as raised:
         take(locate(plus(file, bad)), Reference())
     assert str(raised.value).startswith(
-        f"wide.gguf: tensor {tensor!r} is IQ2_S; this build decodes: F64, F32, F16, BF16"
+        f"wide.gguf: tensor {tensor!r} is F8_E5M2; this build decodes: F64, F32, F16, BF16"
     )
     assert len(str(raised.value)) < 400
 

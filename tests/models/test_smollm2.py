@@ -14,7 +14,7 @@ from tests.tiny import smollm2
 @pytest.fixture(scope="module")
 def model() -> junto.Model:
     """The real model; its matrices fit the reference's budget, so they are decoded once."""
-    return junto.load(smollm2.model_path())
+    return junto.load(smollm2.model_path(), backend="reference")
 
 
 def test_greedy_text_equals_llama_cpp(model: junto.Model) -> None:

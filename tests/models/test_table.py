@@ -3,7 +3,7 @@
 # Fields are declared by a call, as in the model files.
 # ruff: noqa: RUF009
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,7 +131,7 @@ def test_first_source_that_is_there_counts() -> None:
     single = [lazy(f"blk.1.up.{e}.weight", (3, 5)) for e in range(2)]
     for up in ([fused], single):
         experts = find(gguf(up)).layers[1]["up"]
-        assert isinstance(experts, tuple)
+        assert isinstance(experts, Sequence)
         assert [expert.shape for expert in experts] == [(3, 5), (3, 5)]
     with pytest.raises(ModelError, match=r"not know: 'blk.1.up.0.weight', 'blk.1.up.1.weight'$"):
         find(gguf([fused, *single]))

@@ -36,7 +36,7 @@ def test_backend_offers_each_op_with_the_contracts_parameters(backend: Ops, op: 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_backend_offers_nothing_beside_the_contract(backend: Ops) -> None:
     """A model that called an extra op would run on this backend alone."""
-    extra = {"level"} if isinstance(backend, Cpu) else set()
+    extra = {"level", "n_threads"} if isinstance(backend, Cpu) else set()
     assert {name for name in dir(backend) if name[0] != "_"} == {"name", "notes", *OPS, *extra}
 
 

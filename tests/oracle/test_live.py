@@ -55,14 +55,14 @@ def error(logits: F32, truth: F32) -> float:
 def test_safetensors_equal_transformers(name: str, tmp_path: Path, transformers: Any) -> None:
     folder, ids = TINY[name].write_safetensors(tmp_path), fresh_tokens(name)
     truth = transformers.logits(transformers.load(folder), ids)
-    assert error(junto.load(folder).logits(ids), truth) < TRANSFORMERS_BOUND
+    assert error(junto.load(folder, backend="reference").logits(ids), truth) < TRANSFORMERS_BOUND
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gguf_equals_transformers(name: str, tmp_path: Path, transformers: Any) -> None:
     ids = fresh_tokens(name)
     truth = transformers.logits(transformers.load(TINY[name].write_safetensors(tmp_path)), ids)
-    model = junto.load(TINY[name].write_gguf(tmp_path / f"{name}.gguf"))
+    model = junto.load(TINY[name].write_gguf(tmp_path / f"{name}.gguf"), backend="reference")
     assert error(model.logits(ids), truth) < TRANSFORMERS_BOUND
 
 
@@ -99,7 +99,7 @@ def test_variants_of_a_gguf_equal_llama_cpp(
     path, ids = TINY[name].write_gguf(tmp_path / "variant.gguf", **options), fresh_tokens(name)
     with llama_cpp.Model(path) as oracle:
         truth = oracle.logits(ids)
-    assert error(junto.load(path).logits(ids), truth) < LLAMA_CPP_BOUND
+    assert error(junto.load(path, backend="reference").logits(ids), truth) < LLAMA_CPP_BOUND
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -169,4 +169,4 @@ def test_smollm2_equals_llama_cpp_on_its_twin(tmp_path: Path, llama_cpp: Any) ->
         ids = np.array(oracle.tokenize(oracle_script.PROMPTS[3] * 8), np.int64)
         truth = oracle.logits(ids)
     assert len(ids) > 128
-    assert error(junto.load(path).logits(ids), truth) < LLAMA_CPP_BOUND
+    assert error(junto.load(path, backend="reference").logits(ids), truth) < LLAMA_CPP_BOUND

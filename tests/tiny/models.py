@@ -233,3 +233,21 @@ _MIXES = (
     ),
 )
 MIXES: dict[str, Mix] = {mix.name: mix for mix in _MIXES}
+
+_OTHER_PAIRS = (
+    ("Q5_K", "Q5_1"),
+    ("Q3_K", "Q5_0"),
+    ("Q2_K", "IQ4_NL"),
+    ("IQ4_XS", "NVFP4"),
+    ("IQ3_XXS", "IQ3_S"),
+    ("IQ2_XS", "IQ2_S"),
+    ("IQ1_M", "IQ2_XXS"),
+    ("IQ1_S", "TQ2_0"),
+    ("TQ1_0", "Q5_K"),
+)
+_OTHER_MIXES = (
+    Mix(f"qwen35moe_{low}_{high}".lower(), TINY["qwen35moe_wide"], _qwen_mix(low, high))
+    for low, high in _OTHER_PAIRS
+)
+MIXES_WITHOUT_GOLDEN: dict[str, Mix] = {mix.name: mix for mix in _OTHER_MIXES}
+"""The other types of blocks: compared with the reference, whose decoding has goldens of its own."""

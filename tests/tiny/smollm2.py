@@ -47,8 +47,12 @@ def golden() -> dict[str, Any]:
 
 def wikitext() -> str:
     """The text whose first N_IDS ids are scored; skips the test without it."""
-    raw = lzma.decompress(find("text/wikitext2.wiki.test.raw.xz").read_bytes())
-    return raw.decode()[:N_CHARACTERS]
+    return whole_wikitext()[:N_CHARACTERS]
+
+
+def whole_wikitext() -> str:
+    """WikiText-2's test text; skips the test without it."""
+    return lzma.decompress(find("text/wikitext2.wiki.test.raw.xz").read_bytes()).decode()
 
 
 def sha256_of_ids(ids: I64) -> str:

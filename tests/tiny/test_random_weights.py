@@ -2,10 +2,10 @@
 
 import hashlib
 
-import gguf
 import numpy as np
 import pytest
 
+from junto.formats.quants import TYPES, dequantize
 from tests.tiny.random_weights import (
     BLOCK_SHAPES,
     affine,
@@ -70,7 +70,7 @@ def test_streams_of_other_names_differ() -> None:
 @pytest.mark.parametrize("type_name", BLOCK_SHAPES)
 def test_blocks_hold_values_of_about_the_deviation_asked_for(type_name: str) -> None:
     blocks = block_bytes("b", 3_000, type_name, 0.05)
-    values = gguf.dequantize(blocks, gguf.GGMLQuantizationType[type_name])
+    values = dequantize(TYPES[type_name], blocks)
     assert float(values.std()) == pytest.approx(0.05, rel=0.25)
     assert abs(float(values.mean())) < 0.006
 

@@ -5,6 +5,15 @@ lives in `Cache` alone; blocks are allocated when positions are first needed.
 """
 
 from junto.cache.cache import AttentionState, Cache, DeltaState, LayerState
-from junto.cache.paged_kv import KVType
+from junto.cache.kv_type import FLOAT32, KV_NAMES, KVName, KVType
 
-__all__ = ["AttentionState", "Cache", "DeltaState", "KVType", "LayerState"]
+__all__ = [
+    "FLOAT32",
+    "KV_NAMES",
+    "AttentionState",
+    "Cache",
+    "DeltaState",
+    "KVName",
+    "KVType",
+    "LayerState",
+]

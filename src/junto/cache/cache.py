@@ -8,10 +8,9 @@ undefined: they must be closed.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from junto.cache.delta_state import DeltaStates
-from junto.cache.paged_kv import KVType, PagedKV
+from junto.cache.kv_type import FLOAT32, N_GROUP, KVType
+from junto.cache.paged_kv import PagedKV
 from junto.errors import RequestError
 from junto.ops.views import Batch, DeltaView, KVView
 
@@ -51,10 +50,11 @@ class Cache:
         *,
         n_slot: int,
         n_ctx: int,
-        kv: KVType = np.float32,
+        kv: KVType = FLOAT32,
     ) -> None:
         self.n_ctx = n_ctx
         self.n_slot = n_slot
+        self._kv_type = kv
         self._length = [0] * n_slot
         self._free = list(reversed(range(n_slot)))
         members: dict[LayerState, int] = {}
@@ -73,6 +73,23 @@ class Cache:
             for s, n in members.items()
             if isinstance(s, DeltaState)
         }
+
+    @property
+    def layers(self) -> tuple[LayerState, ...]:
+        """What each layer remembers."""
+        return tuple(state for state, _ in self._layers)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of how keys and values are held, one line each."""
+        if self._kv_type.n_code_bit == 0:
+            return ()
+        odd = sorted({state.head_dim for state in self._kv if state.head_dim % N_GROUP})
+        return tuple(
+            f"kv {self._kv_type.name}: heads of {head_dim} stay f16; only a multiple of {N_GROUP} "
+            "can be quantised"
+            for head_dim in odd
+        )
 
     @property
     def kv_groups(self) -> tuple[PagedKV, ...]:

@@ -13,6 +13,8 @@ from typing import TypeVar
 from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
+from junto.chat.provenance import Traced, concatenated
+
 MAX_STEPS = 5_000_000
 MAX_CHARS = 8_000_000
 MAX_COPIED = 512_000_000
@@ -43,11 +45,17 @@ class Budget:
         if time.monotonic() > self._deadline:
             raise Exceeded(f"it runs longer than {self._timeout_s:g} s")
 
-    def copy(self, n_items: int) -> None:
-        """Count characters or list entries that an operation is about to make."""
-        self._n_copied += n_items
-        if n_items > MAX_CHARS or self._n_copied > MAX_COPIED:
+    def copy(self, n_chars: int) -> None:
+        """Count characters that an operation is about to make; `copy_list` counts entries."""
+        self._n_copied += n_chars
+        if n_chars > MAX_CHARS or self._n_copied > MAX_COPIED:
             raise Exceeded("it makes too much text")
+
+    def copy_list(self, n_entries: int) -> None:
+        """Count entries of a list that an operation is about to make, eight bytes each."""
+        if n_entries > MAX_NODES:
+            raise Exceeded("a value grows too large")
+        self.copy(8 * n_entries)
 
 
 # The rendering that runs in this thread or task; filters have no other way to reach it.
@@ -97,8 +105,10 @@ def check_product(left: object, right: object) -> None:
             raise Exceeded("a number grows too large")
         return
     for many, times in ((left, right), (right, left)):
-        if isinstance(many, str | list | tuple) and isinstance(times, int):
+        if isinstance(many, str) and isinstance(times, int):
             BUDGET.get().copy(len(many) * max(times, 0))
+        elif isinstance(many, list | tuple) and isinstance(times, int):
+            BUDGET.get().copy_list(len(many) * max(times, 0))
 
 
 def check_power(base: object, exponent: object) -> None:
@@ -111,11 +121,14 @@ def check_power(base: object, exponent: object) -> None:
 
 def check_sum(left: object, right: object) -> None:
     """Measure left + right."""
-    if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
+    if isinstance(left, str) and isinstance(right, str):
         BUDGET.get().copy(len(left) + len(right))
+    elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        BUDGET.get().copy_list(len(left) + len(right))
 
 
 _WIDE_PERCENT = re.compile(r"%[^a-zA-Z%]*(\d{5}|\*)")
+_WIDTH = re.compile(r"\d{1,4}")
 _WIDE_BRACES = re.compile(r"\{[^{}]*(:[^{}]*\d{5}|\{)")
 
 
@@ -124,14 +137,19 @@ def check_percent(pattern: object, values: object) -> None:
     if isinstance(pattern, str):
         if _WIDE_PERCENT.search(pattern):
             raise Exceeded("a format asks for a very wide field")
-        BUDGET.get().copy(len(pattern) + pattern.count("%") * n_chars(values))
+        BUDGET.get().copy(_widest(pattern) + pattern.count("%") * n_chars(values))
+
+
+def _widest(pattern: str) -> int:
+    """Characters that a format can fill by itself: its own and the widths it asks for."""
+    return len(pattern) + sum(map(int, _WIDTH.findall(pattern)))
 
 
 def check_braces(pattern: str, values: object) -> None:
     """Measure pattern.format(values)."""
     if _WIDE_BRACES.search(pattern.replace("{{", "")):
         raise Exceeded("a format asks for a very wide field")
-    BUDGET.get().copy(len(pattern) + pattern.count("{") * n_chars(values))
+    BUDGET.get().copy(_widest(pattern) + pattern.count("{") * n_chars(values))
 
 
 def replaced(text: str, old: object, new: object, count: int = -1) -> str:
@@ -142,11 +160,13 @@ def replaced(text: str, old: object, new: object, count: int = -1) -> str:
     return text.replace(old, new, count)
 
 
-def joined(separator: str, parts: Iterable[object]) -> str:
+def joined(separator: str, parts: Iterable[object]) -> Traced:
     """separator.join(parts), measured; each part is made text first."""
     texts = [str(weighed(part)) for part in parts]
     BUDGET.get().copy(sum(map(len, texts)) + len(separator) * len(texts))
-    return separator.join(texts)
+    if separator:
+        texts = [text for part in texts for text in (separator, part)][1:]
+    return concatenated(texts)
 
 
 def trimmed(text: str, chars: str | None = None) -> str:

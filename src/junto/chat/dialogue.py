@@ -62,6 +62,11 @@ class Dialogue(Protocol):
     """One family's way to write conversations."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the file lacks and how that is met, one line each."""
+        ...
+
+    @property
     def stop_ids(self) -> frozenset[int]:
         """Tokens that end an answer."""
         ...

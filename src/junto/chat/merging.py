@@ -4,19 +4,25 @@ Built on the BPE of the `tokenizers` library from a vocabulary that may be broke
 neither how text is cut into words nor control tokens' meaning.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tokenizers import models
 
-from junto.chat.vocabulary import TokenKind, Vocabulary
+from junto.chat.vocabulary import BYTE_OF_LETTER, TokenKind, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """The library's model, and how many merges name what is no token and were left out."""
+    """The library's model, and what was found on the way.
+
+    n_idle           merges that name what is no token and were left out
+    knows_all_bytes  every letter of the byte-level alphabet is a token, so no text is lost
+    """
 
     model: models.BPE
     n_idle: int
+    knows_all_bytes: bool
 
 
 def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> Merging:
@@ -34,13 +40,17 @@ def merging_model(vocabulary: Vocabulary, *, whole_words: bool) -> Merging:
     # The library checks the parts of a merge, but panics where their product is no token.
     if all(map(ids.__contains__, map("".join, merges))):
         try:
-            return Merging(models.BPE(ids, merges, ignore_merges=whole_words), 0)
+            return Merging(models.BPE(ids, merges, ignore_merges=whole_words), 0, _has_bytes(ids))
         except Exception:  # the library raises nothing narrower; what is wrong is mended below
             pass
     ids, merges = _without_control(vocabulary, ids)
     known = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
     model = models.BPE(ids, known, ignore_merges=whole_words)
-    return Merging(model, len(merges) - len(known))
+    return Merging(model, len(merges) - len(known), _has_bytes(ids))
+
+
+def _has_bytes(ids: Mapping[str, int]) -> bool:
+    return BYTE_OF_LETTER.keys() <= ids.keys()
 
 
 def _without_control(

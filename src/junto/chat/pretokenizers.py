@@ -7,6 +7,7 @@ file can name has its own entry, and a name without an entry is refused. Knows n
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -47,12 +48,16 @@ class WordRule:
     nfc            compose characters (Unicode NFC) first
     whole_words    a word that is itself a token is taken as it stands, whatever its merges give
     add_bos        prompts begin with the bos token unless the file says otherwise
+    n_digit        the most digits of a word, where there is a limit
+
+    The proof in `cuts` holds for the patterns above; whoever adds one must go through it again.
     """
 
     patterns: tuple[str, ...]
     nfc: bool = False
     whole_words: bool = False
     add_bos: bool = False
+    n_digit: int | None = None
 
     def normalizer(self) -> normalizers.Normalizer | None:
         """The step before the cut, or none."""
@@ -68,21 +73,45 @@ class WordRule:
 
 
 _GPT2 = WordRule((GPT2_WORDS,))
-_LLAMA3 = WordRule((LLAMA3_WORDS,), whole_words=True, add_bos=True)
-_QWEN2 = WordRule((QWEN2_WORDS,), nfc=True)
+_LLAMA3 = WordRule((LLAMA3_WORDS,), whole_words=True, add_bos=True, n_digit=3)
+_QWEN2 = WordRule((QWEN2_WORDS,), nfc=True, n_digit=1)
 
 # The value of `tokenizer.ggml.pre` -> rule. Source: the tokenizer.json files of these families.
 WORD_RULES: Mapping[str, WordRule] = MappingProxyType(
     {
         "default": _GPT2,
         "gpt-2": _GPT2,
-        "gpt-4o": WordRule((O200K_WORDS,), whole_words=True),
+        "gpt-4o": WordRule((O200K_WORDS,), whole_words=True, n_digit=3),
         "llama-bpe": _LLAMA3,
         "llama-v3": _LLAMA3,
         "llama3": _LLAMA3,
         "qwen2": _QWEN2,
         "deepseek-r1-qwen": _QWEN2,
-        "qwen35": WordRule((QWEN35_WORDS,), nfc=True),
-        "smollm": WordRule((r"\p{N}", GPT2_WORDS)),
+        "qwen35": WordRule((QWEN35_WORDS,), nfc=True, n_digit=1),
+        "smollm": WordRule((r"\p{N}", GPT2_WORDS), n_digit=1),
     }
 )
+
+
+def known_rule(pre_tokenizer: Any, normalizer: Any) -> WordRule | None:
+    """The rule above that cuts words as these steps of a tokenizer.json do; None where none does.
+
+    `nfc`, `whole_words` and `add_bos` of the rule need not be those of the file. A step "Digits" is
+    no "\\p{N}": the library takes both from different versions of Unicode.
+    """
+    if normalizer not in (None, {"type": "NFC"}):
+        return None
+    steps = pre_tokenizer.get("pretokenizers") or [pre_tokenizer]
+    patterns = tuple(pattern for step in steps if (pattern := _pattern(step)) is not None)
+    return next((rule for rule in WORD_RULES.values() if rule.patterns == patterns), None)
+
+
+def _pattern(step: Mapping[str, Any]) -> str | None:
+    """The pattern that a step cuts by, "" for one that is not known, None for one without cuts."""
+    match step:
+        case {"type": "Split", "pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
+            return "" if step.get("invert") else pattern
+        case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": bool(use_regex)}:
+            return GPT2_WORDS if use_regex else None
+        case _:
+            return ""

@@ -3,6 +3,11 @@
 The sandbox of Jinja2 stops access to Python's insides. On top of it the syntax tree is changed so
 that every loop pass, macro and block counts a step and every value that is kept is weighed; what
 can make something long out of something short is measured or not offered. Knows no chat.
+
+Texts carry their provenance (see `provenance`). What the template's source says is its own:
+literals are marked, and of what the compiled template yields, only its data is a plain `str`. In
+values it is the other way round: a plain `str` has come from outside, or out of an operation
+without tracking.
 """
 
 import json
@@ -10,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from jinja2 import nodes, pass_context
+from jinja2.filters import do_title
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -27,8 +33,11 @@ from junto.chat.bounds import (
     trimmed,
     weighed,
 )
+from junto.chat.provenance import Traced, concatenated, own, shown
 
 T = TypeVar("T")
+
+_MAX_CHARS_TITLE = 100_000
 
 # What chat templates use. Left out: what reaches attributes by name (attr), what pads, repeats or
 # adds up (batch, center, format, round, slice, sum, wordwrap, xmlattr), and what is random.
@@ -36,8 +45,8 @@ T = TypeVar("T")
 _FILTERS = (
     "abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float",
     "groupby", "int", "items", "last", "length", "list", "lower", "map", "max", "min", "reject",
-    "rejectattr", "reverse", "safe", "select", "selectattr", "sort", "string", "title", "unique",
-    "upper", "wordcount",
+    "rejectattr", "reverse", "safe", "select", "selectattr", "sort", "string", "unique", "upper",
+    "wordcount",
 )
 _TEXT_METHODS = frozenset((
     "capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "index",
@@ -68,7 +77,17 @@ def _weighed(_: Context, value: T) -> T:
 
 
 @pass_context
-def _concat(_: Context, parts: list[object]) -> str:
+def _own(_: Context, literal: str) -> Traced:
+    return own(literal)
+
+
+@pass_context
+def _shown(_: Context, value: object) -> Traced:
+    return shown(weighed(value))
+
+
+@pass_context
+def _concat(_: Context, parts: list[object]) -> Traced:
     return joined("", parts)
 
 
@@ -87,6 +106,13 @@ def _join(context: Context, parts: Iterable[object], d: str = "", attribute: Any
 @pass_context
 def _trim(_: Context, text: object, chars: str | None = None) -> str:
     return trimmed(str(text), chars)
+
+
+@pass_context
+def _title(_: Context, text: object) -> str:
+    if len(str(text)) > _MAX_CHARS_TITLE:  # Jinja2 cuts it into words first
+        raise Exceeded(f"it capitalizes more than {_MAX_CHARS_TITLE} characters")
+    return do_title(str(text))
 
 
 @pass_context
@@ -119,13 +145,17 @@ def _tojson(
     )
 
 
+# Names with a blank cannot be written in a template: only the changed syntax tree reaches them.
 _OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
-    "step": _step,
-    "weighed": _weighed,
-    "concat": _concat,
+    "one step": _step,
+    "is weighed": _weighed,
+    "own literal": _own,
+    "as text": _shown,
+    "in one": _concat,
     "replace": _replace,
     "join": _join,
     "trim": _trim,
+    "title": _title,
     "indent": _indent,
     "tojson": _tojson,
 }
@@ -136,7 +166,7 @@ def _filtered(expression: nodes.Node, name: str) -> nodes.Filter:
 
 
 def _counted(body: list[nodes.Node], lineno: int) -> list[nodes.Node]:
-    step = _filtered(nodes.Const(None, lineno=lineno), "step")
+    step = _filtered(nodes.Const(None, lineno=lineno), "one step")
     return [nodes.ExprStmt(step, lineno=lineno), *body]
 
 
@@ -145,10 +175,10 @@ class _Bounds(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, "weighed")
+        node.iter = _filtered(node.iter, "is weighed")
         node.body = _counted(node.body, node.lineno)
         if node.test is not None:  # passes that the test drops count too
-            passed = _filtered(nodes.Const(True, lineno=node.lineno), "step")
+            passed = _filtered(nodes.Const(True, lineno=node.lineno), "one step")
             node.test = nodes.And(passed, node.test, lineno=node.lineno)
         return node
 
@@ -160,19 +190,37 @@ class _Bounds(NodeTransformer):
     visit_CallBlock = visit_Macro
     visit_Block = visit_Macro
 
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:
+        self.generic_visit(node)
+        node.filter = _filtered(node.filter, "as text")
+        return node
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        return _filtered(node, "own literal") if isinstance(node.value, str) else node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        if isinstance(node.arg, nodes.Const):  # a key, not a text
+            node.node = self.visit(node.node)
+            return node
+        return self.generic_visit(node)
+
     def visit_Assign(self, node: nodes.Assign) -> nodes.Node:
         self.generic_visit(node)
-        node.node = _filtered(node.node, "weighed")
+        node.node = _filtered(node.node, "is weighed")
         return node
 
     def visit_With(self, node: nodes.With) -> nodes.Node:
         self.generic_visit(node)
-        node.values = [_filtered(value, "weighed") for value in node.values]
+        node.values = [_filtered(value, "is weighed") for value in node.values]
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "concat")
+        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "in one")
+
+
+def _finalized(value: object) -> Traced:
+    return shown(weighed(value))
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
@@ -186,7 +234,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=["jinja2.ext.loopcontrols"],
             optimized=False,
-            finalize=weighed,
+            finalize=_finalized,
         )
         self.filters = {name: self.filters[name] for name in _FILTERS} | dict(_OWN_FILTERS)
         del self.globals["lipsum"]
@@ -195,9 +243,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tree: nodes.Template = _Bounds().visit(super()._parse(source, name, filename))
         return tree
 
+    @staticmethod
+    def concat(pieces: Iterable[str]) -> Traced:
+        """What a compiled template yields, in one text; its data are plain texts, values never."""
+        return concatenated(own(piece) if type(piece) is str else piece for piece in pieces)
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Measure what the operator would make, then apply it."""
         _OPERATORS[operator](left, right)
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            return concatenated([left, right])
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,10 +262,15 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         pattern = getattr(getattr(__obj, "__wrapped__", None), "__self__", None)
         if isinstance(pattern, str):
             check_braces(pattern, [*args, *named.values()])
-        text = getattr(__obj, "__self__", None)
-        if isinstance(text, str):
-            return _call_text_method(text, __obj.__name__, args, named)
-        return super().call(__context, __obj, *args, **kwargs)
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, int | float | bytes):
+            raise Exceeded("methods of numbers are not offered to templates")
+        if isinstance(owner, str):
+            result = _call_text_method(owner, __obj.__name__, args, named)
+        else:
+            result = super().call(__context, __obj, *args, **kwargs)
+        # A call block yields what its call gives as it stands.
+        return shown(weighed(result)) if "caller" in kwargs else result
 
 
 def _call_text_method(text: str, name: str, args: Any, kwargs: Any) -> Any:
@@ -222,4 +282,6 @@ def _call_text_method(text: str, name: str, args: Any, kwargs: Any) -> Any:
         return joined(text, *args)
     if name.endswith("strip") and args and args[0] is not None and len(args[0]) > 100:
         raise Exceeded("it strips more than 100 different characters")
-    return getattr(text, name)(*args, **kwargs)
+    result = getattr(text, name)(*args, **kwargs)
+    # What was found in a text is part of it, though Python may hand back the literal it looked for.
+    return tuple(map(str.__str__, result)) if isinstance(result, tuple) else result

@@ -15,11 +15,12 @@ from typing import Any
 import jinja2
 
 from junto.chat.bounds import BUDGET, MAX_CHARS, Budget, Exceeded
+from junto.chat.provenance import Traced
 from junto.chat.sandbox import BoundedEnvironment
 from junto.errors import TextError
 
 TIMEOUT_S = 3.0
-MAX_SOURCE_CHARS = 1_000_000
+MAX_SOURCE_CHARS = 200_000
 
 Message = Mapping[str, Any]
 
@@ -56,7 +57,7 @@ def _with_thinking(message: Message) -> Message:
     return message
 
 
-def _write(template: jinja2.Template, variables: Mapping[str, Any]) -> str:
+def _write(template: jinja2.Template, variables: Mapping[str, Any]) -> Traced:
     pieces: list[str] = []
     n_written = 0
     for piece in template.generate(variables):
@@ -64,7 +65,7 @@ def _write(template: jinja2.Template, variables: Mapping[str, Any]) -> str:
         if n_written > MAX_CHARS:
             raise Exceeded(f"it writes more than {MAX_CHARS} characters")
         pieces.append(piece)
-    return "".join(pieces)
+    return BoundedEnvironment.concat(pieces)
 
 
 def render(
@@ -76,8 +77,8 @@ def render(
     now: datetime | None = None,
     timeout_s: float = TIMEOUT_S,
     **variables: Any,
-) -> str:
-    """The text of a conversation.
+) -> Traced:
+    """The text of a conversation, which knows what in it the template wrote itself.
 
     template    Jinja2 source
     messages    {role, content, ...}; `reasoning_content` is offered as `thinking` too
@@ -85,6 +86,9 @@ def render(
     now         what `strftime_now` tells; the clock by default
     timeout_s   wall time after which the template is stopped
     variables   further variables (enable_thinking, bos_token, ...)
+
+    Every `str` in messages, tools and variables is foreign, except where it is a `Traced` of the
+    template's own.
 
     TextError, in one line, where the template is broken, refuses the conversation, reaches for
     what the sandbox keeps from it, or does too much.

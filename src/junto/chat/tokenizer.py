@@ -5,8 +5,10 @@ out of the text here, and only when asked. So plain text cannot become one, what
 does not rest on a flag of a library. Knows no model and no chat.
 """
 
+import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,14 @@ import tokenizers
 
 from junto.chat.merging import Merging, merging_model
 from junto.chat.pretokenizers import WORD_RULES, WordRule
-from junto.chat.vocabulary import PREFIX, TokenKind, Vocabulary, read_vocabulary
+from junto.chat.vocabulary import (
+    BYTE_OF_LETTER,
+    PREFIX,
+    TokenKind,
+    Vocabulary,
+    read_vocabulary,
+)
+from junto.chat.words import WordEncoder
 from junto.errors import TextError
 
 # Names of tokens that end an answer in the families read here. <|end|> ends a message in gpt-oss,
@@ -35,22 +44,23 @@ END_NAMES = frozenset(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _byte_letters() -> dict[str, int]:
-    """The byte-level alphabet: letter -> byte. Source: GPT-2's encoder."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in set(printable)]
-    shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}
-    return {chr(byte): byte for byte in printable} | shifted
-
-
-_BYTE_OF_LETTER = _byte_letters()
-
-
 def _letters_to_bytes(letters: str) -> bytes:
     try:
-        return bytes(map(_BYTE_OF_LETTER.__getitem__, letters))
+        return bytes(map(BYTE_OF_LETTER.__getitem__, letters))
     except KeyError:
         return letters.encode("utf-8", "replace")
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's collector from walking through a vocabulary again and again while it grows."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Tokenizer:
@@ -59,14 +69,15 @@ class Tokenizer:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        words: tokenizers.Tokenizer,
+        words: WordEncoder,
         *,
         add_bos: bool = False,
         chat_template: str | None = None,
         notes: Iterable[str] = (),
     ) -> None:
-        """Take the words' encoder, which must hold no added token; see the two `from_` methods."""
-        self._vocabulary = vocabulary
+        """Take the encoder of words, which knows no added token; see the two `from_` methods."""
+        # The encoder has the merges now; half a million pairs of texts fill tens of megabytes.
+        self._vocabulary = replace(vocabulary, merges=())
         self._words = words
         added = (TokenKind.CONTROL, TokenKind.USER_DEFINED)
         self._added_ids = {
@@ -102,8 +113,9 @@ class Tokenizer:
                 f" {', '.join(sorted(WORD_RULES))}"
             )
         rule = WORD_RULES[name]
-        vocabulary = _name_reserved(read_vocabulary(metadata, source))
-        merging = merging_model(vocabulary, whole_words=rule.whole_words)
+        with _collector_paused():
+            vocabulary = _name_reserved(read_vocabulary(metadata, source))
+            merging = merging_model(vocabulary, whole_words=rule.whole_words)
         notes = []
         if PREFIX + "pre" not in metadata:
             notes.append(f"{source}: no '{PREFIX}pre'; words are cut as GPT-2 does")
@@ -112,7 +124,7 @@ class Tokenizer:
         template = metadata.get("tokenizer.chat_template")
         return Tokenizer(
             vocabulary,
-            _words_of_rule(merging, rule),
+            _encoder(vocabulary, merging, rule),
             add_bos=bool(metadata.get(PREFIX + "add_bos_token", rule.add_bos)),
             chat_template=template if isinstance(template, str) else None,
             notes=notes,
@@ -127,7 +139,30 @@ class Tokenizer:
         """
         from junto.chat.tokenizer_json import read_tokenizer_json
 
-        return read_tokenizer_json(Path(path))
+        with _collector_paused():
+            return read_tokenizer_json(Path(path))
+
+    def padded(self, n_vocab: int) -> "Tokenizer":
+        """The same for a model with an embedding of `n_vocab` rows: ids without a token are unused.
+
+        TextError where there are more tokens than rows.
+        """
+        if n_vocab < self.n_vocab:
+            raise TextError(
+                f"{self._vocabulary.source}: {self.n_vocab} tokens for an embedding of {n_vocab} "
+                "rows, expected at most as many; the tokenizer belongs to another model"
+            )
+        if n_vocab == self.n_vocab:
+            return self
+        tokens = [*self._vocabulary.tokens, *[""] * (n_vocab - self.n_vocab)]
+        unused = dict.fromkeys(range(self.n_vocab, n_vocab), TokenKind.UNUSED)
+        return Tokenizer(
+            replace(self._vocabulary, tokens=tokens, kinds={**self._vocabulary.kinds, **unused}),
+            self._words,
+            add_bos=self.add_bos,
+            chat_template=self.chat_template,
+            notes=self.notes,
+        )
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Ids of a text.
@@ -155,7 +190,7 @@ class Tokenizer:
         yield False, text[end:]
 
     def _encode_plain(self, text: str) -> list[int]:
-        return self._words.encode(text, add_special_tokens=False).ids if text else []
+        return self._words.encode(text)
 
     @cached_property
     def _added_pattern(self) -> re.Pattern[str]:
@@ -234,9 +269,10 @@ def _name_reserved(vocabulary: Vocabulary) -> Vocabulary:
     return replace(vocabulary, tokens=tokens, kinds=kinds)
 
 
-def _words_of_rule(merging: Merging, rule: WordRule) -> tokenizers.Tokenizer:
+def _encoder(vocabulary: Vocabulary, merging: Merging, rule: WordRule) -> WordEncoder:
     words = tokenizers.Tokenizer(merging.model)
     words.pre_tokenizer = rule.pre_tokenizer()
     if normalizer := rule.normalizer():
         words.normalizer = normalizer
-    return words
+    known = rule if merging.knows_all_bytes else None
+    return WordEncoder(words, known, n_longest=max(map(len, vocabulary.tokens)))

@@ -9,18 +9,23 @@ generation_config.json and chat_template.jinja of Hugging Face model folders.
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from junto.chat.merging import merging_model
+from junto.chat.pretokenizers import known_rule
 from junto.chat.tokenizer import Tokenizer
 from junto.chat.vocabulary import TokenKind, Vocabulary, check_id
+from junto.chat.words import WordEncoder
 from junto.errors import TextError
 
 
 def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # reading a pipe would wait for a writer
+        raise TextError(f"{path}: not a regular file")
     try:
         parsed = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -58,27 +63,34 @@ def _check_kind(parsed: dict[str, Any], path: Path) -> dict[str, Any]:
     return model
 
 
+def _merges(merges: list[Any]) -> list[tuple[str, str]]:
+    """Pairs, written as lists or as texts with a blank between; ValueError where one is neither."""
+    split = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
+    pairs = list(map(tuple, split))
+    if not set(map(len, pairs)) <= {2} or not set(map(type, chain.from_iterable(pairs))) <= {str}:
+        raise ValueError("a merge is not two texts")
+    return pairs
+
+
 def _vocabulary(parsed: dict[str, Any], model: dict[str, Any], path: Path) -> Vocabulary:
     try:
         ids = dict(model["vocab"])
         added = {str(entry["content"]): entry for entry in parsed.get("added_tokens") or []}
         ids.update((content, entry["id"]) for content, entry in added.items())
-        merges = [
-            (left, right)
-            for left, right in (
-                merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]
-            )
-        ]
+        merges = _merges(model["merges"])
         n_vocab = max(ids.values()) + 1
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TextError(f"{path}: vocabulary or merges are not in the expected form") from error
     # A hole between ids is fine, a gigantic one is an attack on memory.
     if n_vocab > 2 * len(ids) + 65_536:
         raise TextError(f"{path}: highest id is {n_vocab - 1} with only {len(ids)} tokens")
+    if set(map(type, ids.values())) != {int} or min(ids.values()) < 0:
+        for token, i in ids.items():
+            check_id(i, n_vocab, f"{path}: id of token {token!r:.40}")
     tokens = [""] * n_vocab
     kinds: dict[int, TokenKind] = {}
     for token, i in ids.items():
-        tokens[check_id(i, n_vocab, f"{path}: id of token {token!r:.40}")] = token
+        tokens[i] = token
     if len(ids) < n_vocab:
         kinds = {i: TokenKind.UNUSED for i, token in enumerate(tokens) if not token}
     for entry in added.values():
@@ -87,7 +99,7 @@ def _vocabulary(parsed: dict[str, Any], model: dict[str, Any], path: Path) -> Vo
     return Vocabulary(tokens, kinds, merges, None, None, frozenset(), str(path))
 
 
-def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> tokenizers.Tokenizer:
+def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> WordEncoder:
     skeleton = {
         "version": "1.0",
         "added_tokens": [],
@@ -107,7 +119,9 @@ def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> toke
             "is broken"
         )
     words.model = merging.model
-    return words
+    rule = known_rule(parsed["pre_tokenizer"], parsed.get("normalizer"))
+    known = rule if merging.knows_all_bytes else None
+    return WordEncoder(words, known, n_longest=max(map(len, vocabulary.tokens)))
 
 
 def _token_id(value: object, vocabulary: Vocabulary) -> int | None:

@@ -9,11 +9,26 @@ Source: the GGUF specification, section on `tokenizer.ggml.*`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from junto.errors import TextError
 
 PREFIX = "tokenizer.ggml."
+
+
+def _byte_letters() -> dict[str, int]:
+    """The byte-level alphabet: letter -> byte. Source: GPT-2's encoder."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in set(printable)]
+    shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | shifted
+
+
+BYTE_OF_LETTER: Mapping[str, int] = MappingProxyType(_byte_letters())
 
 
 class TokenKind(IntEnum):
@@ -68,18 +83,25 @@ def _kinds(metadata: Mapping[str, Any], n_vocab: int, source: str) -> dict[int, 
     if PREFIX + "token_type" not in metadata:
         return {}
     try:
-        values = list(map(int, _list(metadata, "token_type", source)))
-    except (TypeError, ValueError) as error:
+        values = _numbers(_list(metadata, "token_type", source))
+    except (TypeError, ValueError, OverflowError) as error:
         raise TextError(f"{source}: '{PREFIX}token_type' must hold numbers") from error
     if len(values) != n_vocab:
         raise TextError(
             f"{source}: '{PREFIX}token_type' has {len(values)} entries, expected {n_vocab},"
             f" one for each of '{PREFIX}tokens'"
         )
-    strange = set(values) - set(TokenKind)
-    if strange:
-        raise TextError(f"{source}: '{PREFIX}token_type' holds {min(strange)}, expected 0 to 6")
-    return {i: TokenKind(value) for i, value in enumerate(values) if value != TokenKind.NORMAL}
+    strange = values[(values < 0) | (values > max(TokenKind))]
+    if strange.size:
+        raise TextError(f"{source}: '{PREFIX}token_type' holds {strange.min()}, expected 0 to 6")
+    others = np.flatnonzero(values != TokenKind.NORMAL)
+    return {int(i): TokenKind(values[i]) for i in others}
+
+
+def _numbers(values: Any) -> npt.NDArray[np.int64]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    return np.array(list(map(int, values)), np.int64)
 
 
 def _merges(metadata: Mapping[str, Any], source: str) -> list[tuple[str, str]]:

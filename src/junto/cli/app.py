@@ -14,10 +14,13 @@ from typing import Annotated
 
 import typer
 
+from junto.cli.bench import bench
 from junto.cli.cache import cache
+from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
 from junto.cli.pipe import forget_stdout
 from junto.cli.run import run
+from junto.cli.verify import verify
 from junto.errors import JuntoError
 
 # typer carries click inside since 0.16 and depended on it before; this is the error of either.
@@ -42,6 +45,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.command("bench")(bench)
+app.command("verify")(verify)
+app.command("doctor")(doctor)
 app.add_typer(cache)
 
 

@@ -1,28 +1,27 @@
 """`junto run`: one prompt, one answer, written while it comes.
 
-The answer alone goes to standard output; notes and figures go to standard error. The model is
-imported inside the command, so that help is quick.
+The model is imported inside the command, so that help is quick. What is written where is the
+business of `answer_writer`.
 """
 
-import json
 import sys
 import time
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from junto.cli.answer_writer import AnswerWriter
 from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
+from junto.cli.loading_bar import loading_bar
 from junto.cli.pipe import forget_stdout
 from junto.cli.prompt_source import read_prompt
-from junto.cli.timing import Timing
 from junto.errors import TextError
 
 if TYPE_CHECKING:
-    from junto.model import Model, Piece
+    from junto.model import Model
 
 
 class Backend(StrEnum):
@@ -32,12 +31,22 @@ class Backend(StrEnum):
     REFERENCE = "reference"
 
 
+class Effort(StrEnum):
+    """How long to reason."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class KVType(StrEnum):
     """How keys and values may be held."""
 
     AUTO = "auto"
-    F16 = "f16"
     F32 = "f32"
+    F16 = "f16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
 
 
 def run(
@@ -57,8 +66,16 @@ def run(
         typer.Option("-f", "--file", help="Read the prompt from a file; - is standard input."),
     ] = None,
     n_predict: Annotated[
-        int, typer.Option("-n", "--n-predict", min=1, help="Most tokens to generate.")
-    ] = 128,
+        int | None,
+        typer.Option(
+            "-n",
+            "--n-predict",
+            min=1,
+            help="Most tokens to generate, reasoning included; if left out, until the answer ends"
+            " (with --raw: 128).",
+            show_default=False,
+        ),
+    ] = None,
     temp: Annotated[
         float, typer.Option(min=0.0, max=100.0, help="Temperature; 0 takes the likeliest token.")
     ] = 0.8,
@@ -87,6 +104,26 @@ def run(
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A system message before the prompt.")
     ] = None,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--thinking/--no-thinking",
+            help="Ask for reasoning, or for none; the model's own way if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    effort: Annotated[
+        Effort | None,
+        typer.Option(help="How long to reason, for models that know it.", show_default=False),
+    ] = None,
+    thinking_budget: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Most tokens of reasoning; then it is closed and the answer goes on.",
+            show_default=False,
+        ),
+    ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")
     ] = False,
@@ -100,14 +137,24 @@ def run(
     backend: Annotated[
         Backend, typer.Option(help="What computes: fast kernels, or plain NumPy.")
     ] = Backend.CPU,
-    kv: Annotated[KVType, typer.Option(help="How keys and values are held.")] = KVType.AUTO,
+    kv: Annotated[
+        KVType,
+        typer.Option(help="How keys and values are held; q8_0 and q4_0 keep the near ones f16."),
+    ] = KVType.AUTO,
     threads: Annotated[
         int | None,
         typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),
     ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", help="Keep no packed weights for the next start."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Answer one prompt.
+
+    The answer goes to standard output, everything else to standard error. Reasoning is shown dimmed
+    before the answer on a terminal; into a file or a pipe goes the answer alone. --json holds both.
 
     Examples:
 
@@ -119,116 +166,88 @@ def run(
     """
     if context.obj is not None:
         context.obj.debug = debug
-    if raw and system is not None:
-        raise typer.BadParameter("--system needs the chat template; leave --raw out")
+    asked = {"--system": system, "--thinking": thinking, "--effort": effort}
+    _refuse_with_raw(raw, asked | {"--thinking-budget": thinking_budget})
     if top_p == 0.0:
         raise typer.BadParameter("--top-p must be above 0")
     if "" in (stop or ()):
         raise typer.BadParameter("--stop must not be empty")
     text = read_prompt(prompt, file)
     start = time.perf_counter()
-    loaded = _load(model or find_default_model(), backend, kv, n_ctx, threads)
-    ids = _prompt_ids(loaded, text, system, raw)
-    timing = Timing(n_prompt=len(ids), load_s=time.perf_counter() - start)
-    pieces = loaded.generate(
-        ids,
-        n_predict=n_predict,
-        temperature=temp,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-        stop=tuple(stop or ()),
+    loaded = _load(
+        model or find_default_model(), backend, kv, n_ctx, threads, keep_packed=not no_cache
     )
-    answer = _Answer(loaded.name, timing, streams=not as_json)
+    load_s = time.perf_counter() - start
+    sampling = {"temperature": temp, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    options: dict[str, Any] = {**sampling, "stop": tuple(stop or ())}
+    writer = AnswerWriter(loaded.name, load_s, as_json=as_json)
     try:
-        answer.take(pieces)
-        answer.report()
+        if raw or not _can_chat(loaded, system):
+            ids = loaded.text.prompt(text)
+            writer.take_pieces(ids, loaded.generate(ids, n_predict=n_predict or 128, **options))
+        else:
+            reply = loaded.chat(
+                _messages(text, system),
+                n_predict=n_predict,
+                enable_thinking=thinking,
+                effort=effort.value if effort else None,
+                thinking_budget=thinking_budget,
+                **options,
+            )
+            writer.take_reply(reply)
+        writer.report()
     except BrokenPipeError:
         forget_stdout()
         raise typer.Exit(ExitCode.BROKEN_PIPE) from None
-    if answer.finish_reason == "interrupted":
+    if writer.finish_reason == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
+def _refuse_with_raw(raw: bool, asked: dict[str, object]) -> None:
+    for option, value in asked.items():
+        if raw and value is not None:
+            raise typer.BadParameter(f"{option} needs the chat template; leave --raw out")
+
+
+def _messages(text: str, system: str | None) -> list[dict[str, str]]:
+    user = {"role": "user", "content": text}
+    return [user] if system is None else [{"role": "system", "content": system}, user]
+
+
 def _load(
-    path: Path, backend: Backend, kv: KVType, n_ctx: int | None, threads: int | None
+    path: Path,
+    backend: Backend,
+    kv: KVType,
+    n_ctx: int | None,
+    threads: int | None,
+    *,
+    keep_packed: bool,
 ) -> "Model":
     import junto
 
-    model = junto.load(path, backend=backend.value, kv=kv.value, n_ctx=n_ctx, n_threads=threads)
+    with loading_bar(path.name) as progress:
+        model = junto.load(
+            path,
+            backend=backend.value,
+            kv=kv.value,
+            n_ctx=n_ctx,
+            n_threads=threads,
+            keep_packed=keep_packed,
+            progress=progress,
+        )
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
     return model
 
 
-def _prompt_ids(model: "Model", text: str, system: str | None, raw: bool) -> list[int]:
-    from junto.chat.prompt import prompt_ids
-
-    tokenizer = model.tokenizer
-    if tokenizer is None:
-        raise TextError(f"{model.name}: no tokenizer in the file; choose one that holds it")
-    if not raw and tokenizer.chat_template is not None:
-        messages = [{"role": "user", "content": text}]
-        if system is not None:
-            messages.insert(0, {"role": "system", "content": system})
-        return prompt_ids(tokenizer, messages)
+def _can_chat(model: "Model", system: str | None) -> bool:
+    """Whether the file can; says what happens instead."""
+    if model.text.can_chat:
+        return True
     if system is not None:
         raise TextError(f"{model.name}: no chat template in the file, so no --system")
-    if not raw:
-        print(
-            "note: no chat template in the file; the prompt is continued as it is (--raw)",
-            file=sys.stderr,
-        )
-    ids = tokenizer.encode(text, special=False)
-    return [tokenizer.bos_id, *ids] if tokenizer.add_bos and tokenizer.bos_id is not None else ids
-
-
-class _Answer:
-    """What has come of an answer, and its way to the terminal."""
-
-    def __init__(self, model_name: str, timing: Timing, *, streams: bool) -> None:
-        self._model_name = model_name
-        self._timing = timing
-        self._streams = streams
-        self._text = ""
-        self._token_ids: list[int] = []
-        self.finish_reason: str | None = None
-
-    def take(self, pieces: "Iterator[Piece]") -> None:
-        """Write pieces while they come; Ctrl-C ends the answer where it stands."""
-        try:
-            for piece in pieces:
-                self._timing.token()
-                self._token_ids.append(piece.token_id)
-                self._text += piece
-                self.finish_reason = piece.finish_reason
-                self._write(piece)
-        except KeyboardInterrupt:
-            self.finish_reason = "interrupted"
-
-    def _write(self, piece: str) -> None:
-        if self._streams and piece:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-
-    def report(self) -> None:
-        """End the text and give the figures."""
-        if not self._streams:
-            print(json.dumps(self.as_json(), ensure_ascii=False), flush=True)
-            return
-        if not self._text.endswith("\n"):
-            print(flush=True)
-        print(self._timing.line(), file=sys.stderr)
-
-    def as_json(self) -> dict[str, Any]:
-        """The whole run as one object."""
-        return {
-            "model": self._model_name,
-            "text": self._text,
-            "token_ids": self._token_ids,
-            "n_prompt": self._timing.n_prompt,
-            "n_generated": self._timing.n_generated,
-            "finish_reason": self.finish_reason,
-            "timings": self._timing.as_json(),
-        }
+    print(
+        "note: no chat template in the file; the prompt is continued as it is (--raw)",
+        file=sys.stderr,
+    )
+    return False

@@ -13,13 +13,15 @@ class Timing:
     n_generated: int = 0
     _start: float = field(default_factory=time.perf_counter)
     _first: float | None = None
+    _n_first: int = 0
     _last: float = 0.0
 
-    def token(self) -> None:
-        """A token has come."""
+    def tokens(self, n_generated: int) -> None:
+        """So many tokens have come; markup may let several pass before the first is told."""
         self._last = time.perf_counter()
-        self._first = self._last if self._first is None else self._first
-        self.n_generated += 1
+        if self._first is None:
+            self._first, self._n_first = self._last, n_generated
+        self.n_generated = n_generated
 
     @property
     def first_token_s(self) -> float | None:
@@ -33,9 +35,9 @@ class Timing:
 
     @property
     def decode_tokens_per_s(self) -> float | None:
-        """Tokens per second after the first one."""
+        """Tokens per second after the first one told."""
         elapsed = None if self._first is None else self._last - self._first
-        return _rate(self.n_generated - 1, elapsed)
+        return _rate(self.n_generated - self._n_first, elapsed)
 
     def as_json(self) -> dict[str, float | None]:
         """All figures by name; null where there is nothing to measure."""

@@ -1,9 +1,11 @@
 """One request from prompt to last token.
 
 The random number that chooses a token depends on the request's seed and the token's position
-alone, so a request gives the same tokens whatever else runs.
+alone, so a request gives the same tokens whatever else runs. A caller may force tokens between the
+chosen ones; they take positions and draw no number.
 """
 
+from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -70,27 +72,42 @@ def check(request: Request, n_ctx: int) -> None:
         )
 
 
-def generate(runner: Runner, request: Request) -> Generator[Generated, None, None]:
+def generate(
+    runner: Runner, request: Request, forced: deque[int] | None = None
+) -> Generator[Generated, None, None]:
     """Yield tokens until one of `stop_ids` (which is yielded too), `n_predict` or a full context.
+
+    forced   ids that come next in place of chosen ones, oldest first; taken from the left as they
+             are yielded, and the caller may add some after any token. They count as generated
+             and never stop.
 
     RequestError as `check` says. The slot is freed however the caller stops.
     """
     check(request, runner.cache.n_ctx)
+    waiting = deque[int]() if forced is None else forced
     slot = runner.cache.open()
     try:
-        logits = prefill(runner, slot, request.prompt)
+        unfed = list(request.prompt)
         n_most = min(request.n_predict, runner.cache.n_ctx - len(request.prompt))
         for n in range(1, n_most + 1):
-            uniform = uniform_at(request.seed, runner.cache.length(slot))
-            token_id = runner.ops.sample(logits, [request.sampling], [uniform])[0]
-            if token_id in request.stop_ids:
-                yield Generated(token_id, "stop")
+            if waiting:
+                token_id, stops = waiting.popleft(), False
+            else:
+                token_id = _choose(runner, slot, unfed, request)
+                unfed, stops = [], token_id in request.stop_ids
+            yield Generated(token_id, "stop" if stops else "length" if n == n_most else None)
+            if stops:
                 return
-            yield Generated(token_id, "length" if n == n_most else None)
-            if n < n_most:
-                logits = runner.step([(slot, [token_id])])
+            unfed.append(token_id)
     finally:
         runner.cache.close(slot)
+
+
+def _choose(runner: Runner, slot: int, unfed: Sequence[int], request: Request) -> int:
+    """Feed the tokens that are still to be fed, and choose the one after them."""
+    logits = prefill(runner, slot, unfed)
+    uniform = uniform_at(request.seed, runner.cache.length(slot))
+    return runner.ops.sample(logits, [request.sampling], [uniform])[0]
 
 
 def prefill(runner: Runner, slot: int, prompt: Sequence[int]) -> F32:

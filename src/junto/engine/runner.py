@@ -16,15 +16,15 @@ from junto.ops.views import F32, Batch
 class Runner:
     """A model ready to step.
 
-    ops, cfg, weights and cache are what the architecture's `forward` takes.
+    architecture   the module whose `forward` runs; it takes cfg, weights, ops and cache
     """
 
     def __init__(
         self, architecture: Architecture, cfg: Any, weights: Weights, ops: Ops, cache: Cache
     ) -> None:
-        self._architecture = architecture
-        self._cfg = cfg
-        self._weights = weights
+        self.architecture = architecture
+        self.cfg = cfg
+        self.weights = weights
         self.ops = ops
         self.cache = cache
 
@@ -42,8 +42,6 @@ class Runner:
         batch = Batch.pack(parts, all_logits=all_logits)
         self.cache.begin(batch)
         with self.ops.step():
-            logits = self._architecture.forward(
-                self._cfg, self._weights, self.ops, batch, self.cache
-            )
+            logits = self.architecture.forward(self.cfg, self.weights, self.ops, batch, self.cache)
         self.cache.commit(batch)
         return logits

@@ -23,29 +23,23 @@ from types import MappingProxyType
 
 from junto.errors import FormatError
 from junto.formats.gguf_cursor import U32, U64, Cursor
-from junto.formats.gguf_metadata import StringArray, Value, read_metadata
+from junto.formats.gguf_file import (
+    ALIGNMENTS,
+    DEFAULT_ALIGNMENT,
+    MAX_BYTES_TENSOR_NAME,
+    MAX_DIMS,
+    GGUFFile,
+)
+from junto.formats.gguf_metadata import StoredValue, StringArray, Value, read_metadata
+from junto.formats.gguf_split import joined
 from junto.formats.mapped_file import MappedFile, map_file, quoted
-from junto.formats.quant_types import TYPES_BY_ID, QuantType
+from junto.formats.quant_types import QuantType, type_of_id
 from junto.formats.tensor import Tensor, stored_shape
 
 __all__ = ["GGUFFile", "StringArray", "Value", "read_gguf"]
 
 _N_BYTES_START = 4 + 4 + 8 + 8
 _MIN_BYTES_TENSOR = 8 + 1 + 4 + 4 + 8
-_MAX_BYTES_TENSOR_NAME = 64
-_MAX_DIMS = 4
-_ALIGNMENTS = tuple(1 << bit for bit in range(3, 21))  # 8 bytes to 1 MiB
-_DEFAULT_ALIGNMENT = 32
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GGUFFile:
-    """An open GGUF file: metadata by key and tensors by name, both in the order of the file."""
-
-    path: Path
-    version: int
-    metadata: Mapping[str, Value]
-    tensors: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +54,32 @@ class _TensorInfo:
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
-    """Map a GGUF file and parse its header; FormatError if any of it is not as it must be."""
-    path = Path(path)
+    """Map a GGUF file and parse its header; of a split model, all parts, whichever is named.
+
+    FormatError if any of it is not as it must be, or parts do not belong together.
+    """
+    return joined(read_part(Path(path)), read_part)
+
+
+def read_part(path: Path) -> GGUFFile:
+    """Map one file and parse its header, whether it is whole or a part of a split model."""
     file = map_file(path)
     cursor = Cursor(file)
     version, n_tensor, n_kv = _read_start(cursor)
-    metadata, type_ids = read_metadata(cursor, n_kv)
-    alignment = _alignment(file, metadata, type_ids)
-    infos = _read_tensor_infos(cursor, n_tensor, alignment)
+    metadata, stored = read_metadata(cursor, n_kv)
+    alignment = _alignment(file, metadata, stored)
+    infos = _read_tensor_infos(cursor, n_tensor, alignment, metadata.get("general.architecture"))
     data_start = -(-cursor.pos // alignment) * alignment
     _check_layout(file, data_start, infos)
     tensors = {name: _tensor(file, data_start, info) for name, info in infos.items()}
-    return GGUFFile(path, version, MappingProxyType(metadata), MappingProxyType(tensors))
+    return GGUFFile(
+        path,
+        version,
+        MappingProxyType(metadata),
+        MappingProxyType(tensors),
+        MappingProxyType(stored),
+        (path,),
+    )
 
 
 def _read_start(cursor: Cursor) -> tuple[int, int, int]:
@@ -88,56 +96,62 @@ def _read_start(cursor: Cursor) -> tuple[int, int, int]:
     return version, n_tensor, n_kv
 
 
-def _alignment(file: MappedFile, metadata: dict[str, Value], type_ids: dict[str, int]) -> int:
+def _alignment(file: MappedFile, metadata: dict[str, Value], stored: dict[str, StoredValue]) -> int:
     key = "general.alignment"
     if key not in metadata:
-        return _DEFAULT_ALIGNMENT
-    if type_ids[key] != U32:
+        return DEFAULT_ALIGNMENT
+    if stored[key].type_id != U32:
         raise FormatError(
-            f"{file.name}: metadata '{key}' has value type {type_ids[key]}, expected {U32} (u32)"
+            f"{file.name}: metadata '{key}' has value type {stored[key].type_id}, "
+            f"expected {U32} (u32)"
         )
     value = metadata[key]
     assert isinstance(value, int), "a u32 is read as an int"
-    if value not in _ALIGNMENTS:
+    if value not in ALIGNMENTS:
         raise FormatError(
             f"{file.name}: metadata '{key}' is {value}, expected a power of two "
-            f"from {_ALIGNMENTS[0]} to {_ALIGNMENTS[-1]}"
+            f"from {ALIGNMENTS[0]} to {ALIGNMENTS[-1]}"
         )
     return value
 
 
-def _read_tensor_infos(cursor: Cursor, n_tensor: int, alignment: int) -> dict[str, _TensorInfo]:
+def _read_tensor_infos(
+    cursor: Cursor, n_tensor: int, alignment: int, architecture: object
+) -> dict[str, _TensorInfo]:
     cursor.enter("tensor infos")
     cursor.expect_items(n_tensor, _MIN_BYTES_TENSOR, "tensors")
     infos: dict[str, _TensorInfo] = {}
     for i in range(n_tensor):
         cursor.enter(f"tensor info {i + 1} of {n_tensor}")
         start = cursor.pos
-        name = cursor.name(_MAX_BYTES_TENSOR_NAME)
+        name = cursor.name(MAX_BYTES_TENSOR_NAME)
         cursor.place = f"tensor {quoted(name)} at byte {start}"
         if name in infos:
             raise cursor.error("the name stands in the file twice")
-        infos[name] = _read_tensor_info(cursor, name, alignment)
+        infos[name] = _read_tensor_info(cursor, name, alignment, architecture)
     return infos
 
 
-def _read_tensor_info(cursor: Cursor, name: str, alignment: int) -> _TensorInfo:
+def _read_tensor_info(
+    cursor: Cursor, name: str, alignment: int, architecture: object
+) -> _TensorInfo:
     n_dim = cursor.number(U32)
-    if n_dim > _MAX_DIMS:
-        raise cursor.error(f"{n_dim} dimensions, expected at most {_MAX_DIMS}")
+    if n_dim > MAX_DIMS:
+        raise cursor.error(f"{n_dim} dimensions, expected at most {MAX_DIMS}")
     shape = tuple(reversed([cursor.number(U64) for _ in range(n_dim)]))
     type_id, offset = cursor.number(U32), cursor.number(U64)
     if 0 in shape:
         raise cursor.error(f"shape {shape}, expected dimensions of at least 1")
-    if type_id not in TYPES_BY_ID:
+    type = type_of_id(type_id, architecture)
+    if type is None:
         raise cursor.error(f"tensor type {type_id} is unknown, or was removed from the format")
     if offset % alignment:
         raise cursor.error(f"offset {offset} is not a multiple of the alignment {alignment}")
     try:
-        n_bytes = math.prod(stored_shape(TYPES_BY_ID[type_id], shape))
+        n_bytes = math.prod(stored_shape(type, shape))
     except FormatError as error:
         raise cursor.error(str(error)) from None
-    return _TensorInfo(name, shape, TYPES_BY_ID[type_id], offset, n_bytes)
+    return _TensorInfo(name, shape, type, offset, n_bytes)
 
 
 def _check_layout(file: MappedFile, data_start: int, infos: Mapping[str, _TensorInfo]) -> None:

@@ -31,11 +31,14 @@ NUMBERS: Mapping[int, tuple[str, Struct]] = MappingProxyType(
 )
 """Value type number to the name and layout of the types of fixed size."""
 
-MAX_ITEMS = 1 << 18
+MAX_ITEMS = 1 << 17
 """Metadata entries, tensors and arrays in arrays of one file; real files have under 100,000.
 
 Each becomes a Python object of many times its size in the file, so the file's size is no bound.
 """
+
+MAX_STRINGS = 1 << 22
+"""Strings in arrays of one file, each stepped over by itself; real files have under 1,000,000."""
 
 
 class Cursor:
@@ -47,6 +50,7 @@ class Cursor:
         self.pos = 0
         self.place = ""
         self._n_items = 0
+        self._n_strings = 0
 
     @property
     def left(self) -> int:
@@ -75,6 +79,14 @@ class Cursor:
         self._n_items += n
         if self._n_items > MAX_ITEMS:
             raise self.error(f"{n} {what}, expected at most {MAX_ITEMS} items in a file")
+
+    def expect_strings(self, n: int, min_bytes_each: int) -> None:
+        """Check a count of strings as `expect_items` does."""
+        if n * min_bytes_each > self.left:
+            raise self.error(f"{n} strings exceed the {self.left} bytes left")
+        self._n_strings += n
+        if self._n_strings > MAX_STRINGS:
+            raise self.error(f"{n} strings, expected at most {MAX_STRINGS} in a file")
 
     def number(self, type_id: int) -> Any:
         """Read a number of one of the types of NUMBERS; a bool as its byte."""

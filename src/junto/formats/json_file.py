@@ -12,7 +12,11 @@ from junto.errors import FormatError
 from junto.formats.mapped_file import map_file, quoted
 
 MAX_JSON_BYTES = 16 << 20
-"""Far above the largest real index (10 MB for 90,000 tensors); bounds what a parse can cost."""
+"""Far above the largest real index (10 MB for 90,000 tensors)."""
+
+MAX_JSON_ITEMS = 1 << 19
+"""Far above the largest real header or index too. An item of two bytes becomes an object of a
+hundred, so the size alone does not bound what a parse costs."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -27,6 +31,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 def parse_json_object(raw: bytes, place: str) -> dict[str, Any]:
     """Parse bytes as a JSON object without repeated keys; `place` starts each FormatError."""
+    n_items = sum(map(raw.count, (b",", b"[", b"{")))
+    if n_items > MAX_JSON_ITEMS:
+        raise FormatError(f"{place}: JSON of {n_items} items, expected at most {MAX_JSON_ITEMS}")
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object)
     except _RepeatedKeyError as error:

@@ -10,6 +10,7 @@ import reprlib
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,23 @@ def map_file(path: Path) -> MappedFile:
     except OSError as error:
         raise FormatError(f"{path}: cannot be opened: {error.strerror}") from None
     return MappedFile(path.name, buffer)
+
+
+def forget_pages(view: U8) -> None:
+    """Let go of the pages that a view of a mapped file holds in memory; a touch brings them back.
+
+    Nothing happens to arrays that are not views of a mapped file.
+    """
+    base: Any = view
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    if not isinstance(base, mmap.mmap) or view.nbytes == 0:
+        return
+    start = view.ctypes.data - np.frombuffer(base, np.uint8, 1).ctypes.data
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    base.madvise(mmap.MADV_DONTNEED, first, start + view.nbytes - first)
 
 
 def quoted(value: object) -> str:

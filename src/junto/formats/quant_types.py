@@ -3,7 +3,8 @@
 The table covers every type that GGUF numbers and the plain types that safetensors adds. A type may
 be listed here long before `quants` can decode it, so that a reader can check sizes and pass it by.
 
-Sizes are those of ggml's block structs (source: ggml-common.h, GGML_QUANT_SIZES of gguf-py).
+Sizes are those of ggml's block structs (source: ggml-common.h). GGML_QUANT_SIZES of gguf-py says
+the same, but for Q8_1, where it has kept the 40 bytes of a struct that ggml made smaller in 2023.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ _ALL = (
     QuantType("Q5_0", 6, 32, 22),
     QuantType("Q5_1", 7, 32, 24),
     QuantType("Q8_0", 8, 32, 34),
-    QuantType("Q8_1", 9, 32, 40),
+    QuantType("Q8_1", 9, 32, 36),
     QuantType("Q2_K", 10, 256, 84),
     QuantType("Q3_K", 11, 256, 110),
     QuantType("Q4_K", 12, 256, 144),
@@ -79,6 +80,8 @@ _ALL = (
     QuantType("MXFP4", 39, 32, 17),
     QuantType("NVFP4", 40, 64, 36),
     QuantType("Q1_0", 41, 128, 18),
+    QuantType("Q2_0", 42, 64, 18),
+    QuantType("MXFP4_PAIRS", NOT_IN_GGUF, 32, 17),
     QuantType("U8", NOT_IN_GGUF, 1, 1),
     QuantType("BOOL", NOT_IN_GGUF, 1, 1),
     QuantType("U16", NOT_IN_GGUF, 1, 2),
@@ -94,3 +97,16 @@ TYPES_BY_ID: Mapping[int, QuantType] = MappingProxyType(
     {kind.ggml_id: kind for kind in _ALL if kind.ggml_id != NOT_IN_GGUF}
 )
 """GGUF number to type; the gaps are types that ggml removed (4, 5, 31-33, 36-38)."""
+
+_OLLAMA_MXFP4, _OLLAMA_ARCHITECTURE = 4, "gptoss"
+
+
+def type_of_id(ggml_id: int, architecture: object) -> QuantType | None:
+    """Return the type that a number stands for in files of an architecture; None if there is none.
+
+    Ollama's own gpt-oss files, and only they, use the number of the removed Q4_2 for MXFP4 with the
+    values of a block in the publisher's order. Source: ml/backend/ggml/ggml.go of Ollama.
+    """
+    if ggml_id == _OLLAMA_MXFP4 and architecture == _OLLAMA_ARCHITECTURE:
+        return TYPES["MXFP4_PAIRS"]
+    return TYPES_BY_ID.get(ggml_id)

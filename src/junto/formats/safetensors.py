@@ -21,18 +21,22 @@ from junto.formats.tensor import Tensor
 
 __all__ = ["Checkpoint", "read_safetensors"]
 
-_WHOLE = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
+WHOLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
 _SHARD_NAME = re.compile(r"model(\.safetensors)?-\d{5}-of-\d{5}\.safetensors")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """An open checkpoint: tensors by name, and config.json beside them ({} if there is none)."""
+    """An open checkpoint: tensors by name, and config.json beside them ({} if there is none).
+
+    files   what the tensors were read from, an index included
+    """
 
     path: Path
     tensors: Mapping[str, Tensor]
     config: Mapping[str, Any]
+    files: tuple[Path, ...] = ()
 
 
 def read_safetensors(path: str | Path) -> Checkpoint:
@@ -46,18 +50,20 @@ def read_safetensors(path: str | Path) -> Checkpoint:
     tensors = _read_indexed(weights) if weights.suffix == ".json" else read_shard(weights)
     config_path = folder / "config.json"
     config = read_json_object(config_path) if config_path.exists() else {}
-    return Checkpoint(path, MappingProxyType(tensors), MappingProxyType(config))
+    shards = {folder / tensor.source for tensor in tensors.values()}
+    files = (weights, *sorted(shards - {weights}))
+    return Checkpoint(path, MappingProxyType(tensors), MappingProxyType(config), files)
 
 
 def _find_weights(folder: Path) -> Path:
     """Choose the index or the one file of a folder; FormatError if neither is there."""
-    index, whole = folder / _INDEX, folder / _WHOLE
+    index, whole = folder / INDEX, folder / WHOLE
     if index.exists():
         return index
     if not whole.exists():
         found = ", ".join(sorted(p.name for p in folder.glob("*.safetensors"))[:4])
-        raise FormatError(f"{folder}: holds no {_WHOLE} and no {_INDEX}; found: {found or 'none'}")
-    _refuse_strays(folder, {_WHOLE}, _WHOLE)
+        raise FormatError(f"{folder}: holds no {WHOLE} and no {INDEX}; found: {found or 'none'}")
+    _refuse_strays(folder, {WHOLE}, WHOLE)
     return whole
 
 
@@ -121,7 +127,7 @@ def _refuse_strays(folder: Path, known: set[str], named_by: str) -> None:
     A whole model beside an index that does not name it is such a file too.
     """
     for path in sorted(folder.glob("model*.safetensors")):
-        looks_owned = path.name == _WHOLE or _SHARD_NAME.fullmatch(path.name)
+        looks_owned = path.name == WHOLE or _SHARD_NAME.fullmatch(path.name)
         if looks_owned and path.name not in known:
             raise FormatError(
                 f"{path.name}: a stray file: {named_by} does not name it; move one of them away"

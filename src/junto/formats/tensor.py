@@ -44,7 +44,7 @@ class Tensor:
     @property
     def n_bytes(self) -> int:
         """The stored size, worked out from shape and type without a read."""
-        return math.prod(stored_shape(self.type, self.shape))
+        return n_bytes_stored(self.type, self.shape)
 
     def float32(self) -> F32:
         """Decode the whole tensor to F32 [*shape]; FormatError if its type cannot be decoded.
@@ -69,9 +69,8 @@ class Tensor:
         """
         if len(self.shape) < 2:
             raise TypeError(f"tensor {self.name!r} of shape {self.shape} has no rows to select")
-        # Tried on a stand-in for the first axis, so that a wrong index fails here and not on read.
-        chosen = np.broadcast_to(np.uint8(0), self.shape[:1])[index]
-        shape = (*chosen.shape, *self.shape[1:])
+        kept = _selected(index, self.shape[0], self.name)
+        shape = (*kept, *self.shape[1:])
         return Tensor(self.name, shape, self.type, self.source, lambda: self.read()[index])
 
     @staticmethod
@@ -82,9 +81,31 @@ class Tensor:
         return Tensor(name, array.shape, TYPES["F32"], source, lambda: data)
 
 
+def _selected(
+    index: int | slice | npt.NDArray[np.integer[Any]], n: int, name: str
+) -> tuple[int, ...]:
+    """Return the axes that an index leaves of one of length `n`; a wrong one fails here already.
+
+    Models take slices of each of tens of thousands of experts, so no array is made for those.
+    """
+    if isinstance(index, slice):
+        return (len(range(*index.indices(n))),)
+    if isinstance(index, np.ndarray):
+        chosen: npt.NDArray[np.uint8] = np.broadcast_to(np.uint8(0), (n,))[index]
+        return chosen.shape
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of range for tensor {name!r} of {n} rows")
+    return ()
+
+
 def stored_shape(type: QuantType, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape in bytes, (*shape[:-1], n_bytes_row); a scalar is a row of one value.
 
     FormatError if the rows are not whole blocks.
     """
     return (*shape[:-1], type.n_bytes_row(shape[-1] if shape else 1))
+
+
+def n_bytes_stored(type: QuantType, shape: tuple[int, ...]) -> int:
+    """Return the bytes of a whole tensor; FormatError if the rows are not whole blocks."""
+    return math.prod(stored_shape(type, shape))

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import junto.models
-from junto.cache import Cache, KVType
+from junto.cache import Cache, KVName, KVType
 from junto.errors import ModelError
 from junto.formats.mapped_file import quoted
 from junto.models.keys import Keys
@@ -61,13 +61,18 @@ class ConfigType(Protocol):
 
 
 class Architecture(Protocol):
-    """The module of one architecture: `models/<name>.py`."""
+    """The module of one architecture: `models/<name>.py`.
+
+    KV_DEFAULT is how a fast backend holds its keys and values unless it is told; measured, see
+    docs/accuracy.md.
+    """
 
     __name__: str
     ARCHITECTURES: Names
     Config: ConfigType
     TENSORS: Table
     IGNORED_KEYS: frozenset[str]
+    KV_DEFAULT: KVName
 
     def make_cache(self, cfg: Any, n_slot: int, n_ctx: int, kv: KVType = ...) -> Cache:
         """A cache for this model's layers; `kv` is how keys and values are held."""

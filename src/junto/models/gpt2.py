@@ -14,9 +14,7 @@ holds one of its own.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from junto.cache import AttentionState, Cache, KVType
+from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
@@ -26,6 +24,8 @@ from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32, Batch, KVView
 
 ARCHITECTURES = Names(gguf=("gpt2",), hf=("GPT2LMHeadModel",))
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -175,7 +175,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for every layer, for no more positions than the table has."""
     layers = [AttentionState(cfg.n_head, cfg.head_dim)] * cfg.n_layer
     return Cache(layers, n_slot=n_slot, n_ctx=min(n_ctx, cfg.n_ctx_train), kv=kv)

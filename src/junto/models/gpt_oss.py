@@ -16,16 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache, KVType
+from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
 from junto.models.architecture import Names
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
-from junto.models.layouts import columns, each, mxfp4, transposed
+from junto.models.layouts import Experts, columns, each, mxfp4, transposed
 from junto.models.table import Dialect, Ignored, Source, Table, one, stored
 from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
 from junto.ops.rotary import YarnScaling
 from junto.ops.views import F32, Batch, KVView
 
 ARCHITECTURES = Names(gguf=("gpt-oss",), hf=("GptOssForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 SWIGLU_ALPHA = 1.702
 SWIGLU_LIMIT = 7.0
@@ -177,7 +179,7 @@ def _gate_up(part: slice) -> tuple[Source, ...]:
         Source(
             ("mlp.experts.gate_up_proj_blocks", "mlp.experts.gate_up_proj_scales"),
             ("n_expert, 2*n_ff_exp, n_block_embd, 16", "n_expert, 2*n_ff_exp, n_block_embd"),
-            lambda cfg, b, s: tuple(mxfp4(b[e][part], s[e][part]) for e in range(cfg.n_expert)),
+            lambda cfg, b, s: Experts(cfg.n_expert, lambda e: mxfp4(b[e][part], s[e][part])),
         ),
         one(
             "mlp.experts.gate_up_proj",
@@ -191,7 +193,7 @@ DOWN = (
     Source(
         ("mlp.experts.down_proj_blocks", "mlp.experts.down_proj_scales"),
         ("n_expert, n_embd, n_block_ff, 16", "n_expert, n_embd, n_block_ff"),
-        lambda cfg, b, s: tuple(mxfp4(b[e], s[e]) for e in range(cfg.n_expert)),
+        lambda cfg, b, s: Experts(cfg.n_expert, lambda e: mxfp4(b[e], s[e])),
     ),
     one("mlp.experts.down_proj", "n_expert, n_ff_exp, n_embd", lambda cfg, t: each(t, transposed)),
 )
@@ -261,7 +263,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks of two kinds: layers that see a window, layers that see all."""
     windows = [cfg.window if sliding else None for sliding in cfg.is_sliding]
     layers = [AttentionState(cfg.n_head_kv, cfg.head_dim, window) for window in windows]

@@ -78,6 +78,7 @@ class HybridConfig:
         keys.check_ratio("n_head / n_head_kv", self.n_head, self.n_head_kv)
         heads = "DeltaNet's value heads / key heads"
         keys.check_ratio(heads, self.ssm_n_head_v, self.ssm_n_head_k)
+        keys.check_state(self.is_attention.count(False), self.ssm_n_head_v, self.ssm_state)
         if self.n_rot % 2 or not 2 <= self.n_rot <= self.head_dim:
             raise keys.refuse(
                 f"{self.n_rot} rotary dimensions, expected an even number from 2 to head_dim = "

@@ -22,6 +22,13 @@ N_MAX = (1 << 31) - 1
 N_LAYER_MAX = 4096
 """No size in a config exceeds these; larger values are damage."""
 
+N_MAX_OF = {"head_dim": 1 << 16, "ssm_state": 1 << 10}
+"""Tighter bounds of fields that size more than the tensors they are checked against: a DeltaNet
+state is the square of its head's size, and a model may have no layer that uses `head_dim`."""
+
+MAX_STATE_BYTES = 1 << 30
+"""Recurrent state of one sequence; five times that of Qwen3.5-397B."""
+
 IGNORED_IN_CONFIG_JSON = frozenset(
     {
         "_name_or_path",
@@ -75,7 +82,10 @@ class Keys:
 
     def sizes(self, table: Sizes, column: int) -> dict[str, Any]:
         """Every field of a table of whole numbers, each at least 1."""
-        return {field: self.integer(names[column]) for field, names in table.items()}
+        return {
+            field: self.integer(names[column], high=N_MAX_OF.get(field, N_MAX))
+            for field, names in table.items()
+        }
 
     def integer(
         self, key: str, *, low: int = 1, high: int = N_MAX, absent: int | None = None
@@ -186,6 +196,15 @@ class Keys:
         """Refuse a router that wants more experts than there are."""
         if n_used > n_expert:
             raise self.refuse(f"{n_used} experts used, expected at most {n_expert}")
+
+    def check_state(self, n_layer: int, n_head: int, head_dim: int) -> None:
+        """Refuse float32 states [n_layer, n_head, head_dim, head_dim] too large to allocate."""
+        n_bytes = 4 * n_layer * n_head * head_dim**2
+        if n_bytes > MAX_STATE_BYTES:
+            raise self.refuse(
+                f"{n_layer} layers of {n_head} heads of {head_dim} x {head_dim} make a state of "
+                f"{n_bytes:,} bytes a sequence, expected at most {MAX_STATE_BYTES:,}"
+            )
 
     def refuse(self, reason: str) -> ModelError:
         """An error about several keys at once."""

@@ -5,7 +5,7 @@ All are lazy: they give a tensor of the new shape at once and touch its bytes wh
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,28 @@ def mxfp4(blocks: Tensor, scales: Tensor) -> Tensor:
     return replace(blocks, shape=(n_out, n_block * 32), type=TYPES["MXFP4"], read=read)
 
 
+class Experts(Sequence[Tensor]):
+    """One matrix an expert, each made when it is asked for.
+
+    A checkpoint has tens of thousands; that many objects, made to be looked at once, are slow.
+    """
+
+    def __init__(self, n: int, make: Callable[[int], Tensor]) -> None:
+        self._n = n
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tensor]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
+        chosen = range(self._n)[index]
+        return self._make(chosen) if isinstance(chosen, int) else [self._make(i) for i in chosen]
+
+
 def each(stack: Tensor | Sequence[Tensor], convert: Callable[[Tensor], Tensor]) -> Any:
     """A conversion of each expert's matrix, one by one, so that reading one reads no other."""
-    return tuple(convert(stack[expert]) for expert in range(len(stack)))
+    return Experts(len(stack), lambda expert: convert(stack[expert]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import AttentionState, Cache, KVType
+from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
@@ -25,6 +25,8 @@ from junto.ops.rotary import Llama3Scaling, plain_frequencies
 from junto.ops.views import F32, Batch, KVView
 
 ARCHITECTURES = Names(gguf=("llama",), hf=("LlamaForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -194,7 +196,7 @@ def _ignored(cfg: Config, dialect: Dialect) -> tuple[Ignored, ...]:
 TENSORS = Table(whole=Whole, layer=lambda cfg, i: Layer, hf_prefixes=("model.",), ignored=_ignored)
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for every layer."""
     layers = [AttentionState(cfg.n_head_kv, cfg.head_dim)] * cfg.n_layer
     return Cache(layers, n_slot=n_slot, n_ctx=n_ctx, kv=kv)

@@ -45,7 +45,7 @@ class Weights:
 
 
 def open_file(path: Path) -> GGUFFile | Checkpoint:
-    """Open a GGUF, a safetensors file, an index of shards, or a folder of them."""
+    """Open a GGUF or any part of one, a safetensors file, an index of shards, or their folder."""
     if not path.exists():
         raise ModelError(f"{path}: no such file or folder")
     if path.is_dir() or path.suffix in (".safetensors", ".json"):
@@ -60,7 +60,6 @@ def locate(file: GGUFFile | Checkpoint) -> Blueprint:
 
 def _locate_gguf(file: GGUFFile) -> Blueprint:
     source = file.path.name
-    _refuse_split(file.metadata, source)  # first: later parts do not even name the architecture
     architecture, name = by_gguf_name(file.metadata, source)
     keys = Keys(file.metadata, source, f"{name}.")
     cfg = architecture.Config.from_gguf(keys, _n_vocab(file, source))
@@ -86,23 +85,23 @@ def _notes(located: Located, unread: list[str], source: str) -> tuple[str, ...]:
     return (*located.notes, f"{source}: keys not understood and not used: {', '.join(unread)}")
 
 
-def _refuse_split(metadata: Mapping[str, object], source: str) -> None:
-    n_part = metadata.get("split.count", 1)
-    if not (isinstance(n_part, int) and n_part in (0, 1)):
-        raise ModelError(f"{source}: is one of {n_part} parts; this build reads whole files only")
-
-
 def _n_vocab(file: GGUFFile, source: str) -> int:
-    """Tokens of the vocabulary; of the embedding when the file has none."""
-    tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, Sequence) and not isinstance(tokens, str):
-        return len(tokens)
-    if tokens is not None:
-        raise ModelError(f"{source}: 'tokenizer.ggml.tokens' is no list of strings")
+    """Tokens of the vocabulary, which are as many as rows of the embedding; converters pad it."""
     embedding = file.tensors.get("token_embd.weight")
-    if embedding is None or len(embedding.shape) != 2:
-        raise ModelError(f"{source}: neither a vocabulary nor a tensor 'token_embd.weight'")
-    return embedding.shape[0]
+    n_row = embedding.shape[0] if embedding is not None and len(embedding.shape) == 2 else None
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if tokens is None:
+        if n_row is None:
+            raise ModelError(f"{source}: neither a vocabulary nor a tensor 'token_embd.weight'")
+        return n_row
+    if not isinstance(tokens, Sequence) or isinstance(tokens, str):
+        raise ModelError(f"{source}: 'tokenizer.ggml.tokens' is no list of strings")
+    if n_row is not None and n_row != len(tokens):
+        raise ModelError(
+            f"{source}: 'tokenizer.ggml.tokens' has {len(tokens)} tokens and 'token_embd.weight' "
+            f"{n_row} rows, expected as many; the file is broken, convert the model again"
+        )
+    return len(tokens)
 
 
 def take(blueprint: Blueprint, ops: Ops) -> Weights:

@@ -11,9 +11,7 @@ not n_embd / n_head; small models tie the head to the embedding. No biases, no e
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from junto.cache import Cache, KVType
+from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.models import normed_attention as shared
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
@@ -24,6 +22,8 @@ from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32, Batch
 
 ARCHITECTURES = Names(gguf=("qwen3",), hf=("Qwen3ForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for every layer."""
     return Cache(cfg.states, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 

@@ -13,9 +13,7 @@ are not supported.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from junto.cache import Cache, KVType
+from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.models import hybrid
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
@@ -31,6 +29,8 @@ ARCHITECTURES = Names(
     gguf=("qwen35",),
     hf=("Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"),
 )
+
+KV_DEFAULT: KVName = "f16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for the attention layers, anchored states for the others."""
     return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 

@@ -14,9 +14,7 @@ plain one; other positions are not supported.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from junto.cache import Cache, KVType
+from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.models import hybrid
 from junto.models.architecture import Names
 from junto.models.feed_forward import (
@@ -37,6 +35,8 @@ ARCHITECTURES = Names(
     gguf=("qwen35moe",),
     hf=("Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"),
 )
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -107,7 +107,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for the attention layers, anchored states for the others."""
     return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 

@@ -11,9 +11,7 @@ and the shares of the chosen ones are made to sum to one; there is no shared exp
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from junto.cache import Cache, KVType
+from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.models import normed_attention as shared
 from junto.models.architecture import Names
 from junto.models.feed_forward import (
@@ -29,6 +27,8 @@ from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32, Batch
 
 ARCHITECTURES = Names(gguf=("qwen3moe",), hf=("Qwen3MoeForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -116,7 +116,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for every layer."""
     return Cache(cfg.states, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 

@@ -8,8 +8,8 @@ Notable: computes what Qwen3.5-MoE computes, but its files store value heads gro
 well: the value heads of a key head lie together. Rows are tiled as they are read; the columns of
 `ssm_out` cannot be, inside blocks of quantised values, so its input is grouped again. Safetensors
 fuse q, k, v and z of a key head, then the next key head's, and b and a likewise; old GGUFs keep the
-first so (`ssm_in`), all keep the second (`ssm_ba`). Safetensors store all norms but DeltaNet's minus
-one.
+first so (`ssm_in`), all keep the second (`ssm_ba`). All norms but DeltaNet's are minus one in
+safetensors.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from junto.cache import Cache, KVType
+from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.formats.tensor import Tensor
 from junto.models import hybrid
 from junto.models.architecture import Names
@@ -46,6 +46,8 @@ from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32, Batch, DeltaView
 
 ARCHITECTURES = Names(gguf=("qwen3next",), hf=("Qwen3NextForCausalLM",))
+
+KV_DEFAULT: KVName = "f16"
 
 
 SIZES = {
@@ -211,7 +213,7 @@ TENSORS = Table(
 )
 
 
-def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = np.float32) -> Cache:
+def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
     """KV blocks for the attention layers, anchored states for the others."""
     return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 

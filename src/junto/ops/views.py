@@ -95,6 +95,49 @@ class BlockTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Codes:
+    """Quantised keys or values of a pool of blocks: value = code * scale.
+
+    codes    int8 (Q8_0), or uint8 (Q4_0) with two rows a byte and half as long in axis 2: code + 8
+             of an even row low, of the row after it high
+    scales   float16 [n_pool_block, n_head_kv, head_dim / 32, 64]: as Q8_0 and Q4_0 have it, one
+             for 32 values along head_dim of one position
+    """
+
+    codes: KVArray
+    scales: npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class AgedKV:
+    """The quantised form of blocks that have left the window, for the sequences of one batch.
+
+    A query in block B sees block b quantised if b >= n_pinned and B - b > n_recent, else in
+    float16. That depends on positions alone, so a block lives in both forms while queries of one
+    step, or a truncation, may still want either.
+
+    k         codes [n_pool_block, n_head_kv, head_dim, 64]: positions are lanes
+    v         codes [n_pool_block, n_head_kv, 64, head_dim]
+    pinned    for each span, pool index of the float16 blocks 0 to n_pinned - 1 that it has begun
+    tables    for each span, where its quantised blocks n_pinned, n_pinned + 1, ... lie
+    n_new     for each span, how many at the end of its table attention quantises in this step,
+              from the float16 form and after the new rows are stored; they are full by then
+    """
+
+    k: Codes
+    v: Codes
+    n_pinned: int
+    n_recent: int
+    pinned: tuple[I32, ...]
+    tables: tuple[BlockTable, ...]
+    n_new: tuple[int, ...]
+
+    def held_as_codes(self, query_block: int) -> range:
+        """The blocks that a query in `query_block` sees quantised."""
+        return range(self.n_pinned, max(self.n_pinned, query_block - self.n_recent))
+
+
+@dataclass(frozen=True, slots=True)
 class KVView:
     """Paged keys and values of one attention layer, for the sequences of one batch.
 
@@ -103,12 +146,14 @@ class KVView:
     v        [n_pool_block, n_head_kv, 64, head_dim], of the same type; the same
     spans    the spans of the batch
     tables   one for each span; they cover every position the span writes
+    aged     None where every block is in the pools; else the tables begin behind the pinned blocks
     """
 
     k: KVArray
     v: KVArray
     spans: tuple[Span, ...]
     tables: tuple[BlockTable, ...]
+    aged: AgedKV | None = None
 
 
 @dataclass(frozen=True, slots=True)

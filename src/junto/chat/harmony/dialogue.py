@@ -27,11 +27,15 @@ class Harmony:
 
         now   the date that the system message tells; the clock's at each rendering by default
 
-        TextError where the vocabulary lacks harmony's control tokens.
+        A template of the file is never used; `notes` says where there is none. TextError where the
+        vocabulary lacks harmony's control tokens.
         """
         self._tokenizer = tokenizer
         self._markup = Markup.of(tokenizer)
         self._now = now
+        self.notes: tuple[str, ...] = ()
+        if tokenizer.chat_template is None:
+            self.notes = ("no chat template in the model file; using gpt-oss's",)
 
     @property
     def stop_ids(self) -> frozenset[int]:

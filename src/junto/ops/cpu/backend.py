@@ -20,7 +20,7 @@ from junto.ops.contract import (
     check_token_ids,
 )
 from junto.ops.cpu.processors import clamped, usable_processors
-from junto.ops.cpu.spans import attention_spans, delta_spans
+from junto.ops.cpu.spans import aged_spans, attention_spans, delta_spans
 from junto.ops.cpu.store import InMemory, Store
 from junto.ops.cpu.weights import pack, packed
 from junto.ops.views import F32, I32, DeltaView, KVView
@@ -49,6 +49,11 @@ class Cpu:
         self._clamped = clamped(n_threads, usable)
         self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
         self._store = store(self._pool) if store else InMemory()
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that share a kernel's work, the caller included."""
+        return self._pool.n_threads
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -157,22 +162,15 @@ class Cpu:
         """Store k and v in the cache, then attend causally."""
         q, k, v = (np.ascontiguousarray(part) for part in (q, k, v))
         y = np.empty(q.shape, np.float32)
-        spans, blocks = attention_spans(view)
-        _kernels.attention(
-            self.level,
-            self._pool,
-            q,
-            k,
-            v,
-            view.k,
-            view.v,
-            spans,
-            blocks,
-            scale,
-            window,
-            sinks,
-            y,
-        )
+        inputs = (self.level, self._pool, q, k, v, view.k, view.v, *attention_spans(view))
+        if view.aged is None:
+            _kernels.attention(*inputs, scale, window, sinks, y)
+            return y
+        assert window is None, "blocks age only where a query sees all positions"
+        aged = view.aged
+        codes = (aged.k.codes, aged.v.codes, aged.k.scales, aged.v.scales)
+        by_age = (*codes, *aged_spans(aged), aged.n_pinned, aged.n_recent)
+        _kernels.attention_by_age(*inputs, *by_age, scale, sinks, y)
         return y
 
     def short_conv(self, x: F32, weight: F32, view: DeltaView) -> F32:

@@ -13,9 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from junto._kernels import PackedMatrix, ThreadPool, checksum
+from junto.formats.mapped_file import forget_pages
 from junto.formats.tensor import Tensor
 from junto.ops.cpu.packed_file import HEAD, MAGIC, PAGE, Entry, boot, map_bytes, over
-from junto.ops.cpu.store import InMemory, Progress, Shape, forget_pages, unseen
+from junto.ops.cpu.store import InMemory, Progress, Shape, unseen
 
 
 class PackedWriter:

@@ -10,11 +10,11 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 def usable_processors(quota: Path = QUOTA) -> int:
     """Processors of the affinity mask, or fewer where a control group allows less time."""
     allowed = len(os.sched_getaffinity(0))
-    limit = _quota(quota)
+    limit = processors_of_quota(quota)
     return allowed if limit is None else max(1, min(allowed, limit))
 
 
-def _quota(path: Path) -> int | None:
+def processors_of_quota(path: Path = QUOTA) -> int | None:
     """Whole processors of a cgroup v2 quota, rounded up; None where there is no limit."""
     try:
         share, period = path.read_text().split()

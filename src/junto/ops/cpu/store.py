@@ -4,15 +4,12 @@ A store is asked for one matrix after the other, in the order in which a model t
 knows neither the model nor the file they come from.
 """
 
-import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from junto._kernels import PackedMatrix, ThreadPool
-from junto.formats.quant_types import U8
+from junto.formats.mapped_file import forget_pages
 from junto.formats.tensor import Tensor
 
 Progress = Callable[[int], None]
@@ -79,23 +76,3 @@ class InMemory:
 
     def abandon(self) -> None:
         """Nothing was begun."""
-
-
-def forget_pages(rows: U8) -> None:
-    """Take pages of a mapped file out of this process, so that no two copies stay in memory.
-
-    The file's pages stay in the system's cache and come back when asked for. Does nothing for
-    bytes that are no view of a mapping.
-    """
-    base: object = rows
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
-    if not isinstance(base, mmap.mmap) or not hasattr(base, "madvise") or not rows.nbytes:
-        return
-    begin = rows.ctypes.data - np.frombuffer(base, np.uint8, 1).ctypes.data
-    end = begin + rows.nbytes
-    first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
-    if end - first >= mmap.PAGESIZE:
-        base.madvise(mmap.MADV_DONTNEED, first, (end - first) // mmap.PAGESIZE * mmap.PAGESIZE)

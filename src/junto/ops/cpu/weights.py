@@ -3,23 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from junto._kernels import PackedMatrix, ThreadPool
+from junto._kernels import PackedMatrix, ThreadPool, packed_types
 from junto.errors import ModelError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import Weight
 from junto.ops.cpu.store import Shape, Store
 
-PACKED_TYPES = frozenset(["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K", "MXFP4"])
+PACKED_TYPES = frozenset(packed_types())
+"""Every type of weights that GGUF has; each is packed without loss, in 0 to 4 % more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
     """What hides behind `Weight.handle`: the packed matrix, and the tensor it came from.
 
-    The tensor serves single rows (an embedding); it is None for experts.
+    matrix   all of it, or of all experts
+    type     of the stored tensor
+    tensor   for single rows (an embedding); None where experts come one by one
     """
 
     matrix: PackedMatrix
+    type: str
     tensor: Tensor | None
 
 
@@ -33,14 +37,16 @@ def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool, store: Store) -> W
     if first.type.name not in PACKED_TYPES:
         raise ModelError(
             f"{first.source}: tensor {first.name!r} is {first.type.name}, which backend 'cpu' "
-            f"cannot use yet (it takes {', '.join(sorted(PACKED_TYPES))}); try backend 'reference'"
+            f"has no kernel for (it takes {', '.join(sorted(PACKED_TYPES))}); "
+            "try backend 'reference'"
         )
     n_out, n_in = first.shape
     stored = Shape(first.name, first.type.name, len(experts), n_out, n_in)
     matrix = store.matrix(stored, experts, pool)
     single = isinstance(tensor, Tensor) and len(tensor.shape) == 2
     shape = (n_out, n_in) if single else (len(experts), n_out, n_in)
-    return Weight(first.name, shape, Packed(matrix, tensor if isinstance(tensor, Tensor) else None))
+    whole = tensor if isinstance(tensor, Tensor) else None
+    return Weight(first.name, shape, Packed(matrix, first.type.name, whole))
 
 
 def _experts(tensor: Tensor | Sequence[Tensor]) -> list[Tensor]:

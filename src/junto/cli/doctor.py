@@ -1,0 +1,91 @@
+"""`junto doctor`: what junto finds on this machine, what it chose and why, and what to mend.
+
+Facts first, warnings with what to do last. Nothing that a system lacks makes it fail.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from junto.measure.diagnosis import Finding
+
+
+def doctor(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, to go with a report.")
+    ] = False,
+) -> None:
+    """Tell what this machine has, which kernels and threads are chosen and why, and what to mend.
+
+    Examples:
+
+        junto doctor
+
+        JUNTO_ISA=avx2 junto doctor
+
+        junto doctor --json > report.json
+    """
+    findings = _findings()
+    if as_json:
+        print(json.dumps(_as_json(findings), indent=1))
+        return
+    for section, members in groupby(findings, key=lambda finding: finding.section):
+        print(section)
+        _print_section(list(members))
+    warnings = [finding for finding in findings if finding.advice]
+    print(f"{len(warnings)} warnings" if warnings else "all is well")
+    for finding in warnings:
+        print(f"  ! {finding.name}: {finding.value}")
+        print(f"    {finding.advice}")
+
+
+def _findings() -> "list[Finding]":
+    from junto.measure import diagnosis, models_found
+    from junto.measure.machine import memory, processor
+    from junto.measure.software import versions
+
+    found: list[Finding] = []
+    found += diagnosis.of_kernels()
+    found += diagnosis.of_processor(processor())
+    found += diagnosis.of_memory(memory())
+    found += diagnosis.of_environment()
+    found += diagnosis.of_software(versions())
+    found += models_found.of_packed_files()
+    found += _default_model()
+    found += models_found.of_models(Path.cwd(), Path.home())
+    return found
+
+
+def _default_model() -> "Iterable[Finding]":
+    from junto.cli.default_model import find_default_model
+    from junto.errors import ModelError
+    from junto.measure.diagnosis import Finding
+
+    try:
+        yield Finding("models", "without a name", str(find_default_model()))
+    except ModelError as error:
+        yield Finding("models", "without a name", str(error))
+
+
+def _print_section(findings: "Sequence[Finding]") -> None:
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        print(f"  {finding.name:<{min(width, 24)}}  {finding.value}")
+    print()
+
+
+def _as_json(findings: "Sequence[Finding]") -> dict[str, object]:
+    facts: dict[str, dict[str, str]] = {}
+    for finding in findings:
+        facts.setdefault(finding.section, {})[finding.name] = finding.value
+    warnings = [
+        {"section": f.section, "name": f.name, "value": f.value, "advice": f.advice}
+        for f in findings
+        if f.advice
+    ]
+    return {"facts": facts, "warnings": warnings}

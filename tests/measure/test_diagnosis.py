@@ -1,0 +1,130 @@
+"""Facts and advice: each oddity of a machine has its advice, and a sound machine has none."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from junto import _kernels
+from junto.measure import diagnosis, models_found
+from junto.measure.diagnosis import Finding
+from junto.measure.machine import MemoryState, Processor
+
+SOUND = Processor("Made-up 9000", (0, 1, 2, 3), 4, None, ((0, 1, 2, 3),))
+MEMORY = MemoryState(64 << 30, 60 << 30, None, None, "madvise")
+
+
+def by_name(findings: Iterable[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def advice(findings: Iterable[Finding]) -> dict[str, str]:
+    return {finding.name: finding.advice for finding in findings if finding.advice}
+
+
+def test_a_sound_machine_needs_no_advice() -> None:
+    assert advice(diagnosis.of_processor(SOUND)) == {}
+    assert advice(diagnosis.of_memory(MEMORY)) == {}
+    assert advice(diagnosis.of_software({"numpy": "2.0", "kernels": "GCC 12"})) == {}
+
+
+def test_hyper_threads_are_told_apart_from_cores() -> None:
+    found = Processor("x", (0, 1, 2, 3), 2, None, ())
+    assert (
+        "4 threads share 2 cores; try --threads 2"
+        in advice(diagnosis.of_processor(found))["threads"]
+    )
+
+
+def test_a_quota_bounds_the_threads() -> None:
+    threads = by_name(diagnosis.of_processor(Processor("x", (0, 1, 2, 3), 4, 2, ())))["threads"]
+    assert threads.value == "2, the control group's limit"
+
+
+def test_several_nodes_want_interleaving() -> None:
+    found = Processor("x", (0, 1, 2, 3), 4, None, ((0, 1), (2, 3)))
+    assert "numactl --interleave=all junto" in advice(diagnosis.of_processor(found))["NUMA"]
+    pinned = Processor("x", (0, 1), 2, None, ((0, 1), (2, 3)))
+    assert advice(diagnosis.of_processor(pinned)) == {}
+
+
+def test_little_memory_and_small_pages_are_said() -> None:
+    found = MemoryState(8 << 30, 1 << 30, 2 << 30, 1 << 30, "never")
+    assert set(advice(diagnosis.of_memory(found))) == {"for a model", "huge pages"}
+    assert by_name(diagnosis.of_memory(found))["for a model"].value == "1.1 GB"
+
+
+def test_what_a_system_does_not_tell_is_said_so() -> None:
+    nothing = Processor("x", (0,), None, None, ())
+    assert by_name(diagnosis.of_processor(nothing))["NUMA"].value == "not told by the system"
+    found = by_name(diagnosis.of_memory(MemoryState(None, None, None, None, None)))
+    assert found["for a model"].value == "unknown"
+    assert found["huge pages"].value == "not told by the system"
+
+
+def test_missing_packages_and_debug_builds_are_said() -> None:
+    found = advice(diagnosis.of_software({"rich": "missing", "kernels": "GCC 12, assertions on"}))
+    assert found["rich"] == "pip install rich"
+    assert "release build" in found["kernels"]
+
+
+def test_the_best_level_is_chosen_and_needs_nothing() -> None:
+    best = _kernels.levels()[0]
+    assert by_name(diagnosis.of_kernels({}))["level"].value == f"{best}, the best that runs here"
+
+
+def test_a_level_chosen_by_hand_is_said_with_its_reason() -> None:
+    slow = by_name(diagnosis.of_kernels({"JUNTO_ISA": "portable"}))["level"]
+    assert slow.value == "portable, because JUNTO_ISA says so"
+    unknown = by_name(diagnosis.of_kernels({"JUNTO_ISA": "mmx"}))["level"]
+    assert unknown.value == "none: JUNTO_ISA is 'mmx'"
+    assert "unset JUNTO_ISA, or set it to one of: " in unknown.advice
+
+
+def test_better_levels_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kernels, "cpu_features", lambda: ["avx2", "fma"])
+    monkeypatch.setattr(_kernels, "levels", lambda: ["portable"])
+    monkeypatch.setattr(
+        _kernels, "level_needs", lambda: [("avx2", ["avx2", "fma", "f16c"]), ("portable", [])]
+    )
+    found = by_name(diagnosis.of_kernels({}))
+    assert found["level avx2"].value == "needs f16c"
+    assert found["level portable"].value == "runs here"
+    assert "a tenth of the speed" in found["level"].advice
+
+
+def test_models_are_found_here_and_in_the_hub(tmp_path: Path) -> None:
+    here, home = tmp_path / "here", tmp_path / "home"
+    snapshot = home / "hub" / "models--a--b" / "snapshots" / "1" / "part"
+    for folder in (here, snapshot):
+        folder.mkdir(parents=True)
+        (folder / "m.gguf").write_bytes(b"x" * 10**7)
+    (here / "notes.txt").write_text("x")
+    found = list(models_found.of_models(here, home, {"HF_HOME": str(home)}))
+    assert [finding.name for finding in found] == [
+        str(here / "m.gguf"),
+        str(snapshot / "m.gguf"),
+    ]
+    assert found[0].value == "0.01 GB"
+
+
+def test_no_models_and_many_models(tmp_path: Path) -> None:
+    (nothing,) = models_found.of_models(tmp_path / "a", tmp_path / "b", {})
+    assert nothing.value.startswith("none here")
+    for i in range(23):
+        (tmp_path / f"{i:02}.gguf").touch()
+    found = list(models_found.of_models(tmp_path, tmp_path / "b", {}))
+    assert len(found) == models_found.N_SHOWN + 1
+    assert (found[-1].name, found[-1].value) == ("more", "3")
+
+
+def test_stale_packed_files_are_to_be_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUNTO_CACHE", str(tmp_path))
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "odd.packed").write_bytes(b"what")
+    found = by_name(models_found.of_packed_files())
+    folder = found[str(tmp_path / "packed")]
+    assert folder.value.startswith("1 files, ")
+    assert folder.advice.endswith("junto cache clear --stale")
