@@ -17,10 +17,12 @@ ROWS = (
     {"formats"},
     {"ops"},
     {"cache"},
-    {"models"},
+    {"models", "quantize"},
     {"chat", "engine"},
     {"text", "reply", "backends"},
-    {"model", "measure"},  # measure looks on at a runner, however the facade came by it
+    # measure looks on at a runner, however the facade came by it; library finds and fetches files
+    # for commands, which hand paths to the facade: neither knows the other.
+    {"model", "measure", "library"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import
     {"cli"},

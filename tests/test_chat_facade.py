@@ -1,6 +1,7 @@
 """`Model.chat` and `generate(chat=True)` on a scripted model and a toy family."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import junto
 from junto.chat.dialogue import Turn
 from junto.chat.events import Event
 from junto.errors import RequestError, TextError
+from junto.formats.gguf import read_gguf
+from junto.formats.gguf_writer import write_gguf
+from junto.formats.out_tensor import OutTensor
 from tests.chat.toy_dialogue import CLOSE, OPEN, TINY, ToyDialogue, ids_of
 from tests.scripted_model import reciting, scripted_model
 from tests.tiny.models import TINY as TINY_MODELS
@@ -177,3 +181,25 @@ def test_generate_with_chat_puts_the_system_message_first() -> None:
     pieces = list(model.generate("hi", chat=True, system="be brief.", stop=". ", n_predict=9))
     assert "".join(pieces) == "ab"
     assert pieces[-1].finish_reason == "stop"
+
+
+def test_a_conversation_keeps_its_seat_between_answers() -> None:
+    model = model_that_says("bc<|im_end|>", n_slot=2)
+    conversation = model.conversation()
+    first = model.chat(USER, conversation=conversation)
+    assert list(first)[-1].reason == "stop"
+    again = model.chat([*USER, first.message, *USER], conversation=conversation, n_predict=1)
+    list(again)
+    assert conversation.n_kept == len(PROMPT) + len(ids_of("bc"))
+    conversation.close()
+    assert {model.runner.cache.open(), model.runner.cache.open()} == {0, 1}
+
+
+@pytest.mark.parametrize("is_demo", [True, False])
+def test_a_file_may_call_itself_a_demo(is_demo: bool, tmp_path: Path) -> None:
+    path = TINY_MODELS["llama_tied"].write_gguf(tmp_path / "m.gguf")
+    file = read_gguf(path)
+    tensors = [OutTensor.copy(tensor) for tensor in file.tensors.values()]
+    write_gguf(tmp_path / "demo.gguf", dict(file.stored) | {"junto.demo": is_demo}, tensors)
+    assert junto.load(tmp_path / "demo.gguf", n_ctx=8).is_demo is is_demo
+    assert not junto.load(path, n_ctx=8).is_demo

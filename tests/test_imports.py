@@ -77,6 +77,12 @@ def test_a_model_runs_without_oracles_and_gpu_libraries(name: str, tmp_path: Pat
         assert printed == ["3", str(tiny.n_vocab), "2"]
 
 
+def test_a_model_is_found_without_the_hub_s_library(tmp_path: Path) -> None:
+    code = "import sys, junto.cli; from junto.library import find_model; find_model(sys.argv[1])"
+    look = "; print({'huggingface_hub', 'numpy'} & set(sys.modules))"
+    assert run_python(code + look, str(tmp_path)) in ("set()\n", "{'numpy'}\n")
+
+
 def test_import_does_not_hang() -> None:
     """`make limits` shows the figure, bounded at 0.3 s; a test only bounds five times that."""
     assert min(float(run_python(TIME_IMPORT)) for _ in range(3)) < 5 * 0.3

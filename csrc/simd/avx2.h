@@ -63,6 +63,9 @@ inline mask less(vf x, vf y) {
   return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
 }
 inline bool any(mask m) { return _mm256_movemask_ps(_mm256_or_ps(m.a, m.b)) != 0; }
+inline vf select(mask m, vf x, vf y) {  // m ? x : y
+  return {_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)};
+}
 inline vf zero_where(mask m, vf x) {
   return {_mm256_andnot_ps(m.a, x.a), _mm256_andnot_ps(m.b, x.b)};
 }
@@ -106,6 +109,46 @@ inline void store_f16(std::uint16_t* p, vf x) {
   constexpr int mode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, mode));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.b, mode));
+}
+
+// The low bytes of 16 whole numbers.
+inline void store_low_bytes(std::uint8_t* p, vf x) {
+  const __m256i low = _mm256_set1_epi32(255);
+  const __m256i a = _mm256_and_si256(_mm256_cvtps_epi32(x.a), low);
+  const __m256i b = _mm256_and_si256(_mm256_cvtps_epi32(x.b), low);
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+
+inline void transpose(__m256 (&x)[8]) {
+  __m256 t[8];
+  for (int i = 0; i < 8; i += 4) {
+    const __m256 ab_low = _mm256_unpacklo_ps(x[i], x[i + 1]);
+    const __m256 ab_high = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    const __m256 cd_low = _mm256_unpacklo_ps(x[i + 2], x[i + 3]);
+    const __m256 cd_high = _mm256_unpackhi_ps(x[i + 2], x[i + 3]);
+    t[i] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
+    t[i + 1] = _mm256_shuffle_ps(ab_low, cd_low, 0xee);
+    t[i + 2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
+    t[i + 3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    x[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+    x[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+  }
+}
+// Lane j of vector i becomes lane i of vector j.
+inline void transpose(vf (&x)[16]) {
+  __m256 quarters[2][2][8];  // [half of the vectors][half of the lanes]
+  for (int i = 0; i < 16; ++i) {
+    quarters[i / 8][0][i % 8] = x[i].a;
+    quarters[i / 8][1][i % 8] = x[i].b;
+  }
+  for (auto& half : quarters)
+    for (auto& quarter : half) transpose(quarter);
+  for (int i = 0; i < 16; ++i) x[i] = {quarters[0][i / 8][i % 8], quarters[1][i / 8][i % 8]};
 }
 
 inline vi set1_i32(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }

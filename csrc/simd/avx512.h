@@ -53,6 +53,7 @@ inline vf round(vf a) {
 }
 inline mask less(vf a, vf b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
 inline bool any(mask m) { return m != 0; }
+inline vf select(mask m, vf a, vf b) { return {_mm512_mask_blend_ps(m, b.v, a.v)}; }  // m ? a : b
 inline vf zero_where(mask m, vf a) { return {_mm512_maskz_mov_ps(static_cast<mask>(~m), a.v)}; }
 inline vf scale_by_power_of_two(vf a, vf n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 
@@ -76,6 +77,37 @@ inline vf load_bf16(const std::uint16_t* p) {
 inline void store_f16(std::uint16_t* p, vf x) {
   const __m256i half = _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
+}
+
+// The low bytes of 16 whole numbers.
+inline void store_low_bytes(std::uint8_t* p, vf x) {
+  const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x.v));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+
+// Lane j of vector i becomes lane i of vector j.
+inline void transpose(vf (&x)[16]) {
+  __m512 t[16];
+  for (int i = 0; i < 16; i += 4) {
+    const __m512 ab_low = _mm512_unpacklo_ps(x[i].v, x[i + 1].v);
+    const __m512 ab_high = _mm512_unpackhi_ps(x[i].v, x[i + 1].v);
+    const __m512 cd_low = _mm512_unpacklo_ps(x[i + 2].v, x[i + 3].v);
+    const __m512 cd_high = _mm512_unpackhi_ps(x[i + 2].v, x[i + 3].v);
+    t[i] = _mm512_shuffle_ps(ab_low, cd_low, 0x44);
+    t[i + 1] = _mm512_shuffle_ps(ab_low, cd_low, 0xee);
+    t[i + 2] = _mm512_shuffle_ps(ab_high, cd_high, 0x44);
+    t[i + 3] = _mm512_shuffle_ps(ab_high, cd_high, 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {  // quarters of 4 lanes are in place within each t
+    const __m512 even_low = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88);
+    const __m512 odd_low = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+    const __m512 even_high = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+    const __m512 odd_high = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+    x[i].v = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+    x[i + 8].v = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+    x[i + 4].v = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+    x[i + 12].v = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+  }
 }
 
 inline vi set1_i32(std::int32_t x) { return {_mm512_set1_epi32(x)}; }

@@ -96,6 +96,9 @@ inline bool any(const mask& m) {
   for (const bool lane : m.v) found |= lane;
   return found;
 }
+inline vf select(const mask& m, const vf& x, const vf& y) {  // m ? x : y
+  return lanes([&](int i) { return m.v[i] ? x.v[i] : y.v[i]; });
+}
 inline vf zero_where(const mask& m, const vf& x) {
   return lanes([&](int i) { return m.v[i] ? 0.0f : x.v[i]; });
 }
@@ -150,6 +153,23 @@ inline vf load_bf16(const std::uint16_t* p) {
 }
 inline void store_f16(std::uint16_t* p, const vf& x) {
   for (int i = 0; i < 16; ++i) p[i] = narrow_f16(x.v[i]);
+}
+
+// The low bytes of 16 whole numbers.
+inline void store_low_bytes(std::uint8_t* p, const vf& x) {
+  for (int i = 0; i < 16; ++i)
+    p[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(x.v[i]) & 255);
+}
+
+// Lane j of vector i becomes lane i of vector j.
+inline void transpose(vf (&x)[16]) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float kept = x[i].v[j];
+      x[i].v[j] = x[j].v[i];
+      x[j].v[i] = kept;
+    }
+  }
 }
 
 inline vi set1_i32(std::int32_t x) {

@@ -180,6 +180,20 @@ def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
 def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
     """float32 operations a second, multiplications and additions."""
 
+def quantize(level: str, pool: ThreadPool, type: str, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], importance: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> int:
+    """
+    Quantise rows [n_row, n] into out [n_row, bytes of a row].
+
+    importance [n]: positive or zero weights of the squared errors, or None.
+    Returns the index of the first value that the type cannot hold, or -1.
+    """
+
+def quantized_types() -> list[str]:
+    """Types that `quantize` writes."""
+
+def largest_value(type: str) -> float:
+    """The largest size of a value that `quantize` takes for a type."""
+
 def route(pool: ThreadPool, logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], over_all: bool, scale: float, expert_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
     """Choose the largest logits of each row, and their weights."""
 

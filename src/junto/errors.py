@@ -21,6 +21,10 @@ class ModelError(JuntoError):
     """A well-formed file describes a model that cannot be run as it stands."""
 
 
+class LibraryError(JuntoError):
+    """A model is not found by its name, or cannot be fetched or removed."""
+
+
 class RequestError(JuntoError):
     """An argument of a call is out of its range."""
 

@@ -19,9 +19,12 @@ from junto.chat.detokenizer import StreamDecoder
 from junto.chat.dialogue import Effort, Tool, Turn
 from junto.chat.template import Message
 from junto.chat.tokenizer import Tokenizer
+from junto.engine.conversation import Conversation
 from junto.engine.generation import PREFILL_STEP, Request, check, generate
 from junto.engine.runner import Runner
 from junto.errors import RequestError, TextError
+from junto.formats.gguf import GGUFFile
+from junto.formats.safetensors import Checkpoint
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Ops, Sampling
 from junto.ops.cpu.store import Progress, unseen
@@ -41,6 +44,7 @@ class Model:
     n_ctx       most tokens of one sequence
     notes       what was left unused, one line each
     runner      steps of token ids, for those who batch by themselves
+    is_demo     whether the file calls itself a demo (`junto.demo`), too small to be of use
     """
 
     def __init__(
@@ -50,11 +54,13 @@ class Model:
         text: Text | None,
         runner: Runner,
         notes: tuple[str, ...],
+        is_demo: bool = False,
     ) -> None:
         self.name = name
         self.config = config
         self.runner = runner
         self.notes = notes
+        self.is_demo = is_demo
         self._text = text
 
     @property
@@ -151,6 +157,7 @@ class Model:
         min_p: float = 0.05,
         seed: int | None = None,
         stop: str | Sequence[str] = (),
+        conversation: Conversation | None = None,
     ) -> Reply:
         """Answer a conversation: an iterator of events (`junto.chat.events`), the last `finish`.
 
@@ -161,6 +168,8 @@ class Model:
         n_predict           most tokens to generate, reasoning included; None: up to a full context
         stop                strings that end the content; they are not part of it, and mean nothing
                             in reasoning and arguments of tools
+        conversation        one of `Model.conversation`: what it holds of these messages is not read
+                            again. The tokens are the same with and without
         The others are those of `generate`.
 
         TextError where the file has no tokenizer, or a message is not as it must be; RequestError
@@ -175,7 +184,12 @@ class Model:
         ids, answer = self._begin(messages, asked, stop, thinking_budget)
         sampling = Sampling(temperature, top_k, top_p, min_p)
         n_most = self.n_ctx if n_predict is None else n_predict
-        return Reply(ids, self._tokens(ids, n_most, sampling, seed, answer.forced), answer)
+        tokens = self._tokens(ids, n_most, sampling, seed, answer.forced, conversation)
+        return Reply(ids, tokens, answer)
+
+    def conversation(self) -> Conversation:
+        """A seat in the cache that is kept between the answers of `chat`, until its `close`."""
+        return Conversation(self.runner)
 
     def _begin(
         self,
@@ -203,6 +217,7 @@ class Model:
         sampling: Sampling,
         seed: int | None,
         forced: deque[int] | None = None,
+        conversation: Conversation | None = None,
     ) -> Tokens:
         request = Request(
             prompt=ids,
@@ -212,7 +227,13 @@ class Model:
             stop_ids=self._text.stop_ids if self._text else frozenset(),
         )
         check(request, self.n_ctx)
+        if conversation is not None:
+            return conversation.generate(request, forced)
         return generate(self.runner, request, forced)
+
+
+def _is_demo(file: GGUFFile | Checkpoint) -> bool:
+    return isinstance(file, GGUFFile) and bool(file.metadata.get("junto.demo", False))
 
 
 def _messages(prompt: str, system: str | None) -> list[Message]:
@@ -301,4 +322,4 @@ def assemble(
     cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)
     notes = (*blueprint.notes, *(text.notes if text else ()), *ops.notes, *cache.notes)
-    return Model(name, cfg, text, runner, notes)
+    return Model(name, cfg, text, runner, notes, _is_demo(blueprint.file))

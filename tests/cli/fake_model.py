@@ -37,6 +37,15 @@ class ScriptedParser:
         return []
 
 
+class FakeSeat:
+    """A conversation's place in a cache that is not there."""
+
+    n_kept = 0
+
+    def close(self) -> None:
+        pass
+
+
 class FakeModel:
     """Records what it is asked and answers in fixed pieces, which may be events of a chat."""
 
@@ -52,6 +61,8 @@ class FakeModel:
     ) -> None:
         self.name = "fake.gguf"
         self.notes: tuple[str, ...] = ("2 tensors are not used",)
+        self.n_ctx = 4096
+        self.is_demo = False
         self.loaded: list[tuple[Path, dict[str, Any]]] = []
         self.asked: list[tuple[list[int], dict[str, Any]]] = []
         self._text = Text(self.name, tokenizer) if tokenizer else None
@@ -70,6 +81,9 @@ class FakeModel:
         if self._text is None:
             raise TextError(f"{self.name}: no tokenizer in the file")
         return self._text
+
+    def conversation(self) -> FakeSeat:
+        return FakeSeat()
 
     def generate(self, prompt: list[int], **options: Any) -> Iterator[Piece]:
         self.asked.append((prompt, options))

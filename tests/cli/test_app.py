@@ -34,6 +34,10 @@ def test_help_lists_what_exists() -> None:
     lines = result.output.split("Commands:")[1].splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == [
         "run",
+        "chat",
+        "pull",
+        "list",
+        "rm",
         "bench",
         "verify",
         "doctor",
@@ -52,6 +56,14 @@ def test_help_of_run_has_examples_and_every_option() -> None:
         " --json --n-ctx --backend --kv --threads --no-cache --debug"
     )
     for option in options.split():
+        assert option in result.output
+
+
+def test_help_of_chat_has_examples_and_its_options() -> None:
+    result = CliRunner().invoke(app, ["chat", "--help"])
+    assert result.exit_code == 0
+    assert "/save river.json" in result.output
+    for option in ("--load", "--hide-reasoning", "--preserve-reasoning", "--system", "--n-ctx"):
         assert option in result.output
 
 

@@ -13,7 +13,7 @@ import junto.chat.dialogue
 from junto.backends import BACKENDS, KV_CHOICES
 from junto.chat.events import Event
 from junto.cli import main
-from junto.cli.run import Backend, Effort, KVType
+from junto.cli.options import Backend, Effort, KVType
 from junto.errors import ModelError
 from tests.chat.vocabularies import tiny_tokenizer, unknown_tokenizer
 from tests.cli.fake_model import FakeModel, talking_model

@@ -16,9 +16,13 @@ import typer
 
 from junto.cli.bench import bench
 from junto.cli.cache import cache
+from junto.cli.chat import chat
 from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
+from junto.cli.list import list_models
 from junto.cli.pipe import forget_stdout
+from junto.cli.pull import pull
+from junto.cli.rm import rm
 from junto.cli.run import run
 from junto.cli.verify import verify
 from junto.errors import JuntoError
@@ -35,6 +39,8 @@ Examples:
 
     junto run model.gguf -f question.txt --temp 0
 
+    junto chat model.gguf
+
     junto run --help
 """
 
@@ -45,6 +51,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run)
+app.command("chat")(chat)
+app.command("pull")(pull)
+app.command("list")(list_models)
+app.command("rm")(rm)
 app.command("bench")(bench)
 app.command("verify")(verify)
 app.command("doctor")(doctor)

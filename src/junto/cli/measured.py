@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from junto.cli.loading_bar import loading_bar
-from junto.cli.run import KVType
+from junto.cli.options import KVType
 
 if TYPE_CHECKING:
     from junto.model import Model

@@ -6,16 +6,36 @@ business of `answer_writer`.
 
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from junto.cli.answer_writer import AnswerWriter
-from junto.cli.default_model import find_default_model
 from junto.cli.exit_code import ExitCode
-from junto.cli.loading_bar import loading_bar
+from junto.cli.opening import open_model
+from junto.cli.options import (
+    Backend,
+    BackendChosen,
+    ContextSize,
+    Debug,
+    EffortWanted,
+    KVChosen,
+    KVType,
+    MinP,
+    ModelPath,
+    NoCache,
+    Seed,
+    Stop,
+    System,
+    Temperature,
+    Thinking,
+    ThinkingBudget,
+    Threads,
+    TopK,
+    TopP,
+    refuse_impossible,
+)
 from junto.cli.pipe import forget_stdout
 from junto.cli.prompt_source import read_prompt
 from junto.errors import TextError
@@ -24,40 +44,9 @@ if TYPE_CHECKING:
     from junto.model import Model
 
 
-class Backend(StrEnum):
-    """The backends of this build."""
-
-    CPU = "cpu"
-    REFERENCE = "reference"
-
-
-class Effort(StrEnum):
-    """How long to reason."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-
-
-class KVType(StrEnum):
-    """How keys and values may be held."""
-
-    AUTO = "auto"
-    F32 = "f32"
-    F16 = "f16"
-    Q8_0 = "q8_0"
-    Q4_0 = "q4_0"
-
-
 def run(
     context: typer.Context,
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A GGUF file, a safetensors file or its folder; SmolLM2-135M if left out.",
-            show_default=False,
-        ),
-    ] = None,
+    model: ModelPath = None,
     prompt: Annotated[
         str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The prompt.")
     ] = None,
@@ -76,80 +65,28 @@ def run(
             show_default=False,
         ),
     ] = None,
-    temp: Annotated[
-        float, typer.Option(min=0.0, max=100.0, help="Temperature; 0 takes the likeliest token.")
-    ] = 0.8,
-    top_k: Annotated[
-        int, typer.Option(min=0, help="Choose among this many tokens; 0 means all.")
-    ] = 40,
-    top_p: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Choose among tokens of this joint probability.")
-    ] = 0.95,
-    min_p: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least probability, relative to the likeliest.")
-    ] = 0.05,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**64 - 1,
-            help="The same seed gives the same answer; random if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="End before this text; may be given several times."),
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A system message before the prompt.")
-    ] = None,
-    thinking: Annotated[
-        bool | None,
-        typer.Option(
-            "--thinking/--no-thinking",
-            help="Ask for reasoning, or for none; the model's own way if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    effort: Annotated[
-        Effort | None,
-        typer.Option(help="How long to reason, for models that know it.", show_default=False),
-    ] = None,
-    thinking_budget: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Most tokens of reasoning; then it is closed and the answer goes on.",
-            show_default=False,
-        ),
-    ] = None,
+    temp: Temperature = 0.8,
+    top_k: TopK = 40,
+    top_p: TopP = 0.95,
+    min_p: MinP = 0.05,
+    seed: Seed = None,
+    stop: Stop = None,
+    system: System = None,
+    thinking: Thinking = None,
+    effort: EffortWanted = None,
+    thinking_budget: ThinkingBudget = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object at the end, and nothing else.")
     ] = False,
-    n_ctx: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most tokens of prompt and answer; the model's own if left out."),
-    ] = None,
-    backend: Annotated[
-        Backend, typer.Option(help="What computes: fast kernels, or plain NumPy.")
-    ] = Backend.CPU,
-    kv: Annotated[
-        KVType,
-        typer.Option(help="How keys and values are held; q8_0 and q4_0 keep the near ones f16."),
-    ] = KVType.AUTO,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads of the cpu backend; all processors if left out."),
-    ] = None,
-    no_cache: Annotated[
-        bool,
-        typer.Option("--no-cache", help="Keep no packed weights for the next start."),
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    n_ctx: ContextSize = None,
+    backend: BackendChosen = Backend.CPU,
+    kv: KVChosen = KVType.AUTO,
+    threads: Threads = None,
+    no_cache: NoCache = False,
+    debug: Debug = False,
 ) -> None:
     """Answer one prompt.
 
@@ -168,15 +105,10 @@ def run(
         context.obj.debug = debug
     asked = {"--system": system, "--thinking": thinking, "--effort": effort}
     _refuse_with_raw(raw, asked | {"--thinking-budget": thinking_budget})
-    if top_p == 0.0:
-        raise typer.BadParameter("--top-p must be above 0")
-    if "" in (stop or ()):
-        raise typer.BadParameter("--stop must not be empty")
+    refuse_impossible(top_p, stop)
     text = read_prompt(prompt, file)
     start = time.perf_counter()
-    loaded = _load(
-        model or find_default_model(), backend, kv, n_ctx, threads, keep_packed=not no_cache
-    )
+    loaded = open_model(model, backend, kv, n_ctx, threads, no_cache=no_cache)
     load_s = time.perf_counter() - start
     sampling = {"temperature": temp, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     options: dict[str, Any] = {**sampling, "stop": tuple(stop or ())}
@@ -212,32 +144,6 @@ def _refuse_with_raw(raw: bool, asked: dict[str, object]) -> None:
 def _messages(text: str, system: str | None) -> list[dict[str, str]]:
     user = {"role": "user", "content": text}
     return [user] if system is None else [{"role": "system", "content": system}, user]
-
-
-def _load(
-    path: Path,
-    backend: Backend,
-    kv: KVType,
-    n_ctx: int | None,
-    threads: int | None,
-    *,
-    keep_packed: bool,
-) -> "Model":
-    import junto
-
-    with loading_bar(path.name) as progress:
-        model = junto.load(
-            path,
-            backend=backend.value,
-            kv=kv.value,
-            n_ctx=n_ctx,
-            n_threads=threads,
-            keep_packed=keep_packed,
-            progress=progress,
-        )
-    for note in model.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return model
 
 
 def _can_chat(model: "Model", system: str | None) -> bool:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from junto.cli.default_model import find_default_model
+from junto.cli.default_model import chosen_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.measured import cpu_of, load_measured
+from junto.cli.options import KVType
 from junto.cli.progress import progress
-from junto.cli.run import KVType
 from junto.cli.table import table
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def verify(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A GGUF file, a safetensors file or its folder; SmolLM2-135M if left out.",
+            help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
+            " left out.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +71,7 @@ def verify(
     """
     if context.obj is not None:
         context.obj.debug = debug
-    path = model or find_default_model()
+    path = chosen_model(model)
     loaded = load_measured(path, kv, threads, 1, keep_packed=not no_cache)
     level, rows = cpu_of(loaded).level, _compare(loaded, path, every, n_tok, seed)
     wrong = [row for row in rows if not row.is_ok]

@@ -84,23 +84,33 @@ def generate(
     RequestError as `check` says. The slot is freed however the caller stops.
     """
     check(request, runner.cache.n_ctx)
-    waiting = deque[int]() if forced is None else forced
     slot = runner.cache.open()
     try:
-        unfed = list(request.prompt)
-        n_most = min(request.n_predict, runner.cache.n_ctx - len(request.prompt))
-        for n in range(1, n_most + 1):
-            if waiting:
-                token_id, stops = waiting.popleft(), False
-            else:
-                token_id = _choose(runner, slot, unfed, request)
-                unfed, stops = [], token_id in request.stop_ids
-            yield Generated(token_id, "stop" if stops else "length" if n == n_most else None)
-            if stops:
-                return
-            unfed.append(token_id)
+        yield from answer(runner, slot, 0, request, deque[int]() if forced is None else forced)
     finally:
         runner.cache.close(slot)
+
+
+def answer(
+    runner: Runner, slot: int, n_held: int, request: Request, forced: deque[int]
+) -> Generator[Generated, None, None]:
+    """Yield what `generate` yields, from a slot that holds the prompt's first `n_held` tokens.
+
+    The slot stays open. It holds the prompt and all that was yielded but for the last token, and
+    for forced ones before it.
+    """
+    unfed = list(request.prompt[n_held:])
+    n_most = min(request.n_predict, runner.cache.n_ctx - len(request.prompt))
+    for n in range(1, n_most + 1):
+        if forced:
+            token_id, stops = forced.popleft(), False
+        else:
+            token_id = _choose(runner, slot, unfed, request)
+            unfed, stops = [], token_id in request.stop_ids
+        yield Generated(token_id, "stop" if stops else "length" if n == n_most else None)
+        if stops:
+            return
+        unfed.append(token_id)
 
 
 def _choose(runner: Runner, slot: int, unfed: Sequence[int], request: Request) -> int:
