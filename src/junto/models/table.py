@@ -121,12 +121,14 @@ class Table:
     hf_prefixes  what safetensors may put before "embed_tokens" and "layers.N."; the first that is
                  there counts
     ignored      (config, dialect) -> tensors left alone on purpose
+    hf_layers    what safetensors call "layers"
     """
 
     whole: type
     layer: Callable[[Any, int], type]
     hf_prefixes: tuple[str, ...]
     ignored: Callable[[Any, Dialect], tuple[Ignored, ...]]
+    hf_layers: str = "layers"
 
     def find(
         self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
@@ -135,7 +137,7 @@ class Table:
         search = _Search(cfg, tensors, dialect, source)
         notes = search.ignore(self.ignored(cfg, dialect))
         prefix = self._hf_prefix(tensors) if dialect == "hf" else ""
-        layer_prefix = f"{prefix}layers." if dialect == "hf" else "blk."
+        layer_prefix = f"{prefix}{self.hf_layers}." if dialect == "hf" else "blk."
         whole = search.fields(self.whole, prefix)
         layers = [
             search.fields(self.layer(cfg, i), f"{layer_prefix}{i}.") for i in range(cfg.n_layer)
@@ -145,7 +147,7 @@ class Table:
 
     def _hf_prefix(self, tensors: Mapping[str, Tensor]) -> str:
         for prefix in self.hf_prefixes:
-            if any(name.startswith(f"{prefix}layers.") for name in tensors):
+            if any(name.startswith(f"{prefix}{self.hf_layers}.") for name in tensors):
                 return prefix
         return self.hf_prefixes[0]
 
