@@ -22,7 +22,7 @@ import junto
 from junto.ops.views import F32
 from tests.models import smollm2_run
 from tests.models.real_layer_run import layer_error
-from tests.models.test_cpu_backend import LEVELS, load, mean_kl
+from tests.models.test_cpu_backend import FLOAT_MODELS, LEVELS, load, mean_kl
 from tests.models.test_goldens import load_as_llama_cpp
 from tests.tiny import goldens
 from tests.tiny import smollm2 as smollm2_data
@@ -127,7 +127,7 @@ def real_layers() -> None:
 def cpu_backend(folder: Path) -> None:
     """The cpu backend against the reference: float files, then quantised ones."""
     rows = []
-    for name in ("qwen35moe_ratio2", "qwen35moe_ratio4", "gpt_oss_window32", "llama_untied"):
+    for name in FLOAT_MODELS:
         path, ids = TINY[name].write_gguf(folder / f"{name}.cpu.gguf"), TINY[name].tokens(200)
         expected = junto.load(path, backend="reference").logits(ids)
         levels = (_apart(expected, load(path, level).logits(ids)) for level in LEVELS)

@@ -99,6 +99,22 @@ void run_rms_norm(std::string_view level,
   run(JUNTO_CHOOSE(find_level(level), rms_norm), p, pool);
 }
 
+void run_layer_norm(std::string_view level,
+                    ThreadPool& pool,
+                    const In& x,
+                    const Array<const float, 1>& weight,
+                    const Array<const float, 1>& bias,
+                    float eps,
+                    const Out& y) {
+  ElementwiseParams p = params_of("layer_norm", x, y);
+  check_equal("layer_norm", "weight", size(weight, 0), "values of a row", p.n);
+  check_equal("layer_norm", "bias", size(bias, 0), "values of a row", p.n);
+  p.weight = weight.data();
+  p.bias = bias.data();
+  p.eps = eps;
+  run(JUNTO_CHOOSE(find_level(level), layer_norm), p, pool);
+}
+
 void run_gated_rms_norm(std::string_view level,
                         ThreadPool& pool,
                         const In& x,
@@ -134,6 +150,11 @@ void run_swiglu(std::string_view level,
   p.alpha = alpha;
   const Level chosen = find_level(level);
   run(limit > 0 ? JUNTO_CHOOSE(chosen, clamped_swiglu) : JUNTO_CHOOSE(chosen, swiglu), p, pool);
+}
+
+void run_gelu(std::string_view level, ThreadPool& pool, const In& x, const Out& y) {
+  const ElementwiseParams p = params_of("gelu", x, y);
+  run(JUNTO_CHOOSE(find_level(level), gelu), p, pool);
 }
 
 void run_add(std::string_view level, ThreadPool& pool, const In& a, const In& b, const Out& y) {
@@ -255,6 +276,16 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("eps"),
         nb::arg("y").noconvert(),
         "y = x / sqrt(mean(x^2) + eps) * weight over the last axis.");
+  m.def("layer_norm",
+        &run_layer_norm,
+        nb::arg("level"),
+        nb::arg("pool"),
+        nb::arg("x").noconvert(),
+        nb::arg("weight").noconvert(),
+        nb::arg("bias").noconvert(),
+        nb::arg("eps"),
+        nb::arg("y").noconvert(),
+        "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last axis.");
   m.def("gated_rms_norm",
         &run_gated_rms_norm,
         nb::arg("level"),
@@ -283,6 +314,13 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("alpha"),
         nb::arg("y").noconvert(),
         "y = silu(gate) * up; with a limit above 0 gpt-oss's clamped form.");
+  m.def("gelu",
+        &run_gelu,
+        nb::arg("level"),
+        nb::arg("pool"),
+        nb::arg("x").noconvert(),
+        nb::arg("y").noconvert(),
+        "y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form of GELU.");
   m.def("add",
         &run_add,
         nb::arg("level"),

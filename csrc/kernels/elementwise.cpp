@@ -45,20 +45,26 @@ void map(const ElementwiseParams& p, ThreadPool& pool, F f) {
       p.n_row, p.n, pool, [&](int64_t r) { map(p.x.row(r), p.other.row(r), p.y.row(r), p.n, f); });
 }
 
-float sum_of_squares(const float* x, int64_t n) {
+// The sum of a row, each vector of it added by f(sum, vector); zeros stand after the end.
+template <class F>
+float sum_of(const float* x, int64_t n, F f) {
   vf sum[4] = {set1(0.0f), set1(0.0f), set1(0.0f), set1(0.0f)};
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) {
-    for (int j = 0; j < 4; ++j) {
-      const vf v = load(x + i + 16 * j);
-      sum[j] = fma(v, v, sum[j]);
-    }
+    for (int j = 0; j < 4; ++j) sum[j] = f(sum[j], load(x + i + 16 * j));
   }
   for (; i < n; i += 16) {
-    const vf v = i + 16 <= n ? load(x + i) : load_part(x + i, static_cast<int>(n - i));
-    sum[0] = fma(v, v, sum[0]);
+    sum[0] = f(sum[0], i + 16 <= n ? load(x + i) : load_part(x + i, static_cast<int>(n - i)));
   }
   return reduce_add(JUNTO_ISA::add(JUNTO_ISA::add(sum[0], sum[1]), JUNTO_ISA::add(sum[2], sum[3])));
+}
+
+float mean(const float* x, int64_t n) {
+  return sum_of(x, n, [](vf sum, vf v) { return JUNTO_ISA::add(sum, v); }) / static_cast<float>(n);
+}
+
+float sum_of_squares(const float* x, int64_t n) {
+  return sum_of(x, n, [](vf sum, vf v) { return fma(v, v, sum); });
 }
 
 vf root_mean_square_inverse(const float* x, int64_t n, float eps) {
@@ -74,6 +80,18 @@ void rms_norm(const ElementwiseParams& p, ThreadPool& pool) {
     const float* x = p.x.row(r);
     const vf scale = root_mean_square_inverse(x, p.n, p.eps);
     map(x, p.weight, p.y.row(r), p.n, [=](vf v, vf w) { return mul(mul(v, scale), w); });
+  });
+}
+
+void layer_norm(const ElementwiseParams& p, ThreadPool& pool) {
+  each_row(p.n_row, p.n, pool, [&](int64_t r) {
+    const float* x = p.x.row(r);
+    float* y = p.y.row(r);
+    const vf middle = set1(mean(x, p.n));
+    map(x, x, y, p.n, [=](vf v, vf) { return sub(v, middle); });
+    const vf scale = root_mean_square_inverse(y, p.n, p.eps);
+    map(y, p.weight, y, p.n, [=](vf v, vf w) { return mul(mul(v, scale), w); });
+    map(y, p.bias, y, p.n, [](vf v, vf b) { return JUNTO_ISA::add(v, b); });
   });
 }
 
@@ -113,6 +131,17 @@ void clamped_swiglu(const ElementwiseParams& p, ThreadPool& pool) {
     gate = min(high, gate);
     up = max(low, min(high, up));
     return mul(mul(JUNTO_ISA::add(up, one), gate), sigmoid(mul(alpha, gate)));
+  });
+}
+
+// The tanh form of GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+void gelu(const ElementwiseParams& p, ThreadPool& pool) {
+  const vf linear = set1(1.5957691216f), cubic = set1(1.5957691216f * 0.044715f);
+  each_row(p.n_row, p.n, pool, [&](int64_t r) {
+    const float* x = p.x.row(r);
+    map(x, x, p.y.row(r), p.n, [=](vf v, vf) {
+      return mul(v, sigmoid(mul(v, fma(cubic, mul(v, v), linear))));
+    });
   });
 }
 

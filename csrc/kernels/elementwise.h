@@ -24,6 +24,7 @@ struct ElementwiseParams {
   RowsOf<const float> other;  // gate, or the second summand
   bool other_is_column;       // one value of `other` for each row
   const float* weight;        // [n]
+  const float* bias;          // [n]
   RowsOf<float> y;
   float eps;
   float limit, alpha;  // of the clamped SwiGLU
@@ -39,10 +40,12 @@ struct DeltaGatesParams {
 #define JUNTO_DECLARE_ELEMENTWISE(level)                                  \
   namespace level {                                                       \
   void rms_norm(const ElementwiseParams& params, ThreadPool& pool);       \
+  void layer_norm(const ElementwiseParams& params, ThreadPool& pool);     \
   void gated_rms_norm(const ElementwiseParams& params, ThreadPool& pool); \
   void sigmoid_gate(const ElementwiseParams& params, ThreadPool& pool);   \
   void swiglu(const ElementwiseParams& params, ThreadPool& pool);         \
   void clamped_swiglu(const ElementwiseParams& params, ThreadPool& pool); \
+  void gelu(const ElementwiseParams& params, ThreadPool& pool);           \
   void add(const ElementwiseParams& params, ThreadPool& pool);            \
   void delta_gates(const DeltaGatesParams& params, ThreadPool& pool);     \
   }

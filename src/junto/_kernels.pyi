@@ -92,6 +92,11 @@ def short_conv(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32]
 def rms_norm(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], eps: float, y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
     """y = x / sqrt(mean(x^2) + eps) * weight over the last axis."""
 
+def layer_norm(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], eps: float, y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
+    """
+    y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last axis.
+    """
+
 def gated_rms_norm(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], gate: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], eps: float, y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
     """y = rms_norm(x) * silu(gate)."""
 
@@ -100,6 +105,11 @@ def sigmoid_gate(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float3
 
 def swiglu(level: str, pool: ThreadPool, gate: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], up: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], limit: float, alpha: float, y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
     """y = silu(gate) * up; with a limit above 0 gpt-oss's clamped form."""
+
+def gelu(level: str, pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
+    """
+    y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form of GELU.
+    """
 
 def add(level: str, pool: ThreadPool, a: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(device='cpu')]) -> None:
     """y = a + b."""

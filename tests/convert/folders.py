@@ -11,6 +11,10 @@ QWEN35 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 O200K = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
@@ -27,12 +31,14 @@ def steps(name: str) -> dict[str, Any]:
         "type": "ByteLevel",
         "add_prefix_space": False,
         "trim_offsets": True,
-        "use_regex": name == "smollm",
+        "use_regex": name in ("smollm", "gpt-2"),
     }
+    if name == "gpt-2":
+        return letters
     if name == "smollm":
         cut = {"type": "Digits", "individual_digits": True}
     else:
-        pattern = {"qwen35": QWEN35, "gpt-4o": O200K}[name]
+        pattern = {"qwen35": QWEN35, "qwen2": QWEN2, "gpt-4o": O200K}[name]
         cut = {
             "type": "Split",
             "pattern": {"Regex": pattern},
@@ -58,7 +64,7 @@ def write_folder(tiny: TinyModel, folder: Path, shards: int = 1) -> Path:
     parsed = {
         "version": "1.0",
         "added_tokens": [{**a, **dict.fromkeys(_FLAGS, False)} for a in added],
-        "normalizer": {"type": "NFC"} if pre == "qwen35" else None,
+        "normalizer": {"type": "NFC"} if pre in ("qwen35", "qwen2") else None,
         "pre_tokenizer": steps(pre),
         "post_processor": None,
         "decoder": {

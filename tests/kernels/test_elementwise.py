@@ -33,6 +33,14 @@ OPS: dict[str, tuple[Op, Callable[[Any, Any, Any], Any]]] = {
         lambda level, pool, x, g, w, y: _kernels.gated_rms_norm(level, pool, x, w, g, EPS, y),
         lambda x, g, w: elementwise.gated_rms_norm(x, w, g, EPS),
     ),
+    "layer_norm": (
+        lambda level, pool, x, _, w, y: _kernels.layer_norm(level, pool, x, w, w + 3, EPS, y),
+        lambda x, _, w: elementwise.layer_norm(x, w, w + 3, EPS),
+    ),
+    "gelu": (
+        lambda level, pool, x, _, w, y: _kernels.gelu(level, pool, x, y),
+        lambda x, _, w: elementwise.gelu(x),
+    ),
     "sigmoid_gate": (
         lambda level, pool, x, g, _, y: _kernels.sigmoid_gate(level, pool, x, g, y),
         lambda x, g, _: elementwise.sigmoid_gate(x, g),
@@ -50,6 +58,7 @@ OPS: dict[str, tuple[Op, Callable[[Any, Any, Any], Any]]] = {
         lambda x, b, _: x + b,
     ),
 }
+OF_ONE_ARRAY = ("rms_norm", "layer_norm", "gelu")
 op = pytest.mark.parametrize("name", OPS)
 
 
@@ -121,6 +130,21 @@ def test_gates_far_out_neither_overflow_nor_vanish(
     np.testing.assert_allclose(y, 1.0 if value > 0 else 0.0, rtol=ROUNDINGS, atol=1e-30)
 
 
+def test_gelu_far_out_is_nothing_or_the_value(level: str, pools_of_threads: Pools) -> None:
+    x = np.array([[-3e38, -1e13, -88.0, -10.0, 0.0, 10.0, 88.0, 1e13, 3e38]], np.float32)
+    y = run("gelu", level, pools_of_threads[1], x, x, x[0])
+    np.testing.assert_array_equal(y[0, 4:], x[0, 4:])
+    np.testing.assert_allclose(y[0, :4], 0, atol=1e-30)
+
+
+def test_layer_norm_of_a_row_far_from_zero(level: str, pools_of_threads: Pools) -> None:
+    """The mean goes first: mean(x^2) - mean(x)^2 would leave nothing of the variance."""
+    x, _, weight = inputs(3, 4, 130)
+    x += np.float32(4096)
+    y = run("layer_norm", level, pools_of_threads[1], x, x, weight)
+    assert_near(y, expected("layer_norm", x, x, weight), 1e-4)  # the mean is exact to 2^-12
+
+
 def test_a_gate_of_one_column_opens_its_row(level: str, pools_of_threads: Pools) -> None:
     x, gate = normal(3, 5, 37), normal(4, 5, 1)
     y = run("sigmoid_gate", level, pools_of_threads[1], x, gate, x[0])
@@ -165,7 +189,7 @@ def test_shapes_that_do_not_fit_are_refused(
 ) -> None:
     arrays = [np.zeros(shape, np.float32) for shape in (x, other, np.zeros(x[-1]).shape, y)]
     for name in OPS:
-        if name == "rms_norm" and other != x and x == y:
+        if name in OF_ONE_ARRAY and other != x and x == y:
             continue
         with pytest.raises(ValueError, match=message):
             OPS[name][0](level, pools_of_threads[1], *arrays)
@@ -173,9 +197,11 @@ def test_shapes_that_do_not_fit_are_refused(
 
 def test_a_weight_of_another_length_is_refused(level: str, pools_of_threads: Pools) -> None:
     x, weight = np.zeros((3, 7), np.float32), np.zeros(8, np.float32)
-    for name in ("rms_norm", "gated_rms_norm"):
+    for name in ("rms_norm", "layer_norm", "gated_rms_norm"):
         with pytest.raises(ValueError, match="weight is 8, values of a row is 7"):
             run(name, level, pools_of_threads[1], x, x, weight)
+    with pytest.raises(ValueError, match="bias is 8, values of a row is 7"):
+        _kernels.layer_norm(level, pools_of_threads[1], x, weight[:7], weight, EPS, x)
 
 
 def test_values_that_do_not_lie_together_are_refused(level: str, pools_of_threads: Pools) -> None:

@@ -27,6 +27,11 @@ ONE_EACH = {
     "qwen35moe": TINY["qwen35moe_ratio1"],
     "gpt-oss": TINY["gpt_oss_window128"],
     "llama": TINY["llama_untied"],
+    "qwen3": TINY["qwen3"],
+    "qwen3moe": TINY["qwen3moe"],
+    "qwen35": TINY["qwen35"],
+    "qwen3next": TINY["qwen3next"],
+    "gpt2": TINY["gpt2"],
 }
 """A tiny model of each architecture, by its name in GGUF files."""
 

@@ -26,6 +26,9 @@ this looks for (a mask off by one, a lost state) give 1e-3 and more."""
 N_TOK = 150
 """Beyond two blocks of 64 and every window but none of the contexts."""
 
+FUSED = ("in_proj_qkvz.weight", "in_proj_ba.weight")
+"""Stored matrices that are read as two."""
+
 Files = Callable[[str], Path]
 
 
@@ -174,7 +177,8 @@ def test_ragged_batch_calls_each_op_as_often_as_one_sequence(name: str, files: F
     runner.step([(runner.cache.open(), ids_of(name, n)) for n in lengths])
     assert [(call.op, call.weight) for call in recorder.calls] == alone
     matrices = Counter(weight for op, weight in alone if op == "linear")
-    assert set(matrices.values()) == {1}
+    assert {n for weight, n in matrices.items() if not weight.endswith(FUSED)} == {1}
+    assert {n for weight, n in matrices.items() if weight.endswith(FUSED)} <= {2}
     *layers, head = (call for call in recorder.calls if call.op == "linear")
     assert {call.n_row for call in layers} == {sum(lengths)}
     assert head.n_row == len(lengths)
@@ -189,7 +193,7 @@ def test_head_sees_only_the_rows_asked_for(name: str, files: Files) -> None:
         runner.step([(slot, ids_of(name, 30))], all_logits=all_logits)
         head = recorder.calls[-1]
         assert (head.op, head.n_row) == ("linear", n_row)
-        assert head.weight in ("lm_head.weight", "token_embd.weight") or "embed" in head.weight
+        assert head.weight.endswith(("lm_head.weight", "embed_tokens.weight", "wte.weight"))
 
 
 @every_model
@@ -211,6 +215,7 @@ def test_tokens_dropped_are_as_if_never_fed(name: str, files: Files) -> None:
     [
         ("qwen35moe_ratio1", 130, 100, "recurrent state at 128 keeps no earlier snapshot"),
         ("qwen35moe_ratio4", 65, 63, "recurrent state at 64 keeps no earlier snapshot"),
+        ("qwen3next", 130, 100, "recurrent state at 128 keeps no earlier snapshot"),
         ("gpt_oss_window32", 300, 10, "the sliding window's keys before 192 are freed"),
         ("gpt_oss_window128", 400, 100, "the sliding window's keys before 192 are freed"),
     ],
@@ -229,7 +234,7 @@ def test_dropping_too_much_is_refused_and_changes_nothing(
     assert error(feed(runner, slot, ids[n_fed:]), whole[n_fed:]) < BOUND
 
 
-@pytest.mark.parametrize("name", ["llama_tied", "llama_untied"])
+@pytest.mark.parametrize("name", ["llama_tied", "llama_untied", "qwen3", "qwen3moe", "gpt2"])
 def test_plain_attention_drops_any_number(name: str, files: Files) -> None:
     runner = running(files(name)).runner
     slot = runner.cache.open()

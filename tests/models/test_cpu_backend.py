@@ -25,7 +25,10 @@ from tests.tiny.models import MIXES, MIXES_WITHOUT_GOLDEN, TINY
 from tests.tiny.random_weights import I64
 
 LEVELS = _kernels.levels()
-FLOAT_MODELS = ("qwen35moe_ratio2", "qwen35moe_ratio4", "gpt_oss_window32", "llama_untied")
+FLOAT_MODELS = (
+    *("qwen35moe_ratio2", "qwen35moe_ratio4", "gpt_oss_window32", "llama_untied"),
+    *("qwen3", "qwen3moe", "qwen35", "qwen3next", "gpt2"),
+)
 IDENTITY_MODELS = ("qwen35moe_q4_k", "qwen35moe_q8_0", "gpt_oss_mxfp4_q8_0")
 ALL_MIXES = {**MIXES, **MIXES_WITHOUT_GOLDEN}
 N_TOK = 200

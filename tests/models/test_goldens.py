@@ -8,11 +8,13 @@ float activations as the reference does.
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import junto
 from junto.models.loading import Blueprint, locate, open_file
 from junto.ops.reference import Reference
+from junto.ops.views import F32
 from tests.tiny import goldens
 from tests.tiny.models import MIXES, TINY
 
@@ -57,6 +59,28 @@ def test_gguf_equals_llama_cpp(name: str, tmp_path: Path) -> None:
     model = load_as_llama_cpp(tiny.write_gguf(tmp_path / f"{name}.gguf"))
     errors = goldens.errors(goldens.load("llama_cpp", tiny.golden), model.logits)
     assert max(errors.values()) < LLAMA_CPP_BOUND, errors
+
+
+class RoundedGelu(Reference):
+    """The reference with llama.cpp's GELU on processors: a table from float16 to float16."""
+
+    def gelu(self, x: F32) -> F32:
+        """GELU of x rounded to float16, rounded to float16."""
+        y = Reference.gelu(x.astype(np.float16).astype(np.float32)).astype(np.float16)
+        return y.astype(np.float32)
+
+
+def test_gpt2_differs_from_llama_cpp_by_its_table_of_gelu_alone(tmp_path: Path) -> None:
+    """One token, so that no value lies where float32's noise moves its rounding."""
+    tiny = TINY["gpt2"]
+    blueprint = locate(open_file(tiny.write_gguf(tmp_path / "gpt2.gguf")))
+    golden = goldens.load("llama_cpp", tiny.golden)
+    exact, rounded = (
+        goldens.error_at(golden, 1, junto.model.assemble(blueprint, ops).logits(golden.tokens[:1]))
+        for ops in (Reference(), RoundedGelu())
+    )
+    assert exact > 20 * rounded
+    assert rounded < 2e-6
 
 
 @pytest.mark.parametrize("name", MIXES)

@@ -1,7 +1,7 @@
 """Conversions between file layouts, against small cases worked out by hand."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from junto.errors import ModelError
 from junto.formats.quant_types import TYPES, U8
 from junto.formats.tensor import F32, Tensor
-from junto.models import llama, qwen35moe
+from junto.models import llama, qwen3next, qwen35moe
 from junto.models.gpt_oss import GATE, UP
 from junto.models.layouts import (
     columns,
@@ -166,14 +166,17 @@ class Heads:
     ssm_n_head_v: int = 6
     ssm_state: int = 2
     n_channel: int = 20
+    n_value_per_key: int = 3
+    n_qkvz: int = 32
     n_tap: int = 1
 
 
-def converted(field: str, values: Any) -> list[float]:
-    """A DeltaNet tensor from its safetensors layout, by the model's own table."""
-    (f,) = (f for f in qwen35moe.DeltaLayer.__dataclass_fields__.values() if f.name == field)
-    spec: Stored = f.metadata["stored"]
-    (source,) = spec.hf
+def converted(
+    field: str, values: Any, holder: Any = qwen35moe.DeltaLayer, form: Literal["hf", "gguf"] = "hf"
+) -> list[float]:
+    """A DeltaNet tensor from the layout of a file, by the model's own table."""
+    spec: Stored = holder.__dataclass_fields__[field].metadata["stored"]
+    source = (spec.hf if form == "hf" else spec.gguf)[0]
     assert source.convert is not None
     out = source.convert(Heads(), tensor(values))
     assert isinstance(out, Tensor)
@@ -206,6 +209,33 @@ def test_only_the_value_channels_move() -> None:
     channels = [*range(8), *(8 + row for row in TILED_ROWS)]
     assert converted("attn_qkv", [[channel] for channel in range(20)]) == channels
     assert converted("ssm_conv1d", [[[channel]] for channel in range(20)]) == channels
+
+
+FUSED = {
+    "attn_qkv": [0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23, 8, 9, 24, 25],
+    "attn_gate": [10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31],
+    "ssm_beta": [0, 6, 1, 7, 2, 8],
+    "ssm_alpha": [3, 9, 4, 10, 5, 11],
+}
+"""Rows of Qwen3-Next's fused matrices. A key head has 2 of q, 2 of k, 6 of v and 6 of z; the next
+key head's follow; and 3 of b, then 3 of a."""
+
+
+@pytest.mark.parametrize("field", FUSED)
+def test_fused_rows_are_taken_apart_and_tiled(field: str) -> None:
+    n_row = 12 if field.startswith("ssm") else 32
+    rows = [[row] for row in range(n_row)]
+    assert converted(field, rows, qwen3next.DeltaLayer) == FUSED[field]
+
+
+def test_qwen3next_value_heads_are_grouped_in_gguf_too() -> None:
+    rows = [[row] for row in range(20)]
+    channels = [*range(8), *(8 + row for row in TILED_ROWS)]
+    assert converted("attn_qkv", rows, qwen3next.DeltaLayer, "gguf") == channels
+    assert converted("ssm_conv1d", rows, qwen3next.DeltaLayer, "gguf") == channels
+    assert converted("attn_gate", rows[:12], qwen3next.DeltaLayer, "gguf") == TILED_ROWS
+    for field in ("ssm_a", "ssm_dt"):
+        assert converted(field, range(6), qwen3next.DeltaLayer, "gguf") == TILED
 
 
 def test_llama_rows_go_from_halves_to_neighbours() -> None:

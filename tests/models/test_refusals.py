@@ -36,7 +36,7 @@ from tests.tiny.models import TINY
 
 Json = dict[str, Any]
 
-QWEN, GPT_OSS, LLAMA = ONE_EACH.values()
+QWEN, GPT_OSS, LLAMA = (ONE_EACH[name] for name in ("qwen35moe", "gpt-oss", "llama"))
 
 
 def test_every_architecture_is_covered_here() -> None:
@@ -54,7 +54,9 @@ class TestTensors:
                 message = refusal(without(file, tensor))
                 assert message.startswith(f"{file.path}: tensor ")
                 assert message.endswith(" is missing")
-                assert repr(tensor) in message
+                assert repr(tensor.replace(".experts.0.", ".experts.{e}.")) in message or (
+                    repr(tensor) in message
+                )
 
     def test_every_tensor_of_another_shape_is_named(self, name: str) -> None:
         tiny = ONE_EACH[name]
@@ -179,9 +181,10 @@ def test_mxfp4_blocks_that_are_no_bytes_are_refused() -> None:
 
 
 KNOWN_GGUF, KNOWN_HF = (
-    "gpt-oss, llama, qwen35moe",
-    "GptOssForCausalLM, LlamaForCausalLM, Qwen3_5MoeForCausalLM, "
-    "Qwen3_5MoeForConditionalGeneration",
+    "gpt-oss, gpt2, llama, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next",
+    "GPT2LMHeadModel, GptOssForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
+    "Qwen3NextForCausalLM, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, "
+    "Qwen3_5MoeForCausalLM, Qwen3_5MoeForConditionalGeneration",
 )
 TO_ADD = "To add one, see docs/add-a-model.md."
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from junto.errors import RequestError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import Weight
 from junto.ops.reference.matrices import stored
@@ -17,11 +18,13 @@ from tests.tiny.gguf_metadata import architecture, metadata
 from tests.tiny.gguf_writer import GGUFTensor, Packed, write_gguf
 from tests.tiny.models import TINY, Draft, TinyModel
 from tests.tiny.safetensors_writer import write_folder
+from tests.tiny.weights import text_config
 
 BOUND = 1e-5
 """Of the largest |logit|: exp(A_log) is taken in float32 here and in float64 by the writer."""
 N_TOK = 140
-QWENS = [name for name in TINY if name.startswith("qwen")]
+FUSED = [name for name, tiny in TINY.items() if "num_experts" in text_config(tiny.config)]
+TIED = ["qwen35moe_ratio4", "llama_tied", "qwen3", "qwen35"]
 
 
 def write_tensors(tiny: TinyModel, path: Path, tensors: Mapping[str, GGUFTensor]) -> Path:
@@ -47,7 +50,7 @@ def test_shards_equal_one_file(name: str, tmp_path: Path) -> None:
     assert np.array_equal(one, three)
 
 
-@pytest.mark.parametrize("name", QWENS)
+@pytest.mark.parametrize("name", FUSED)
 def test_fused_gate_and_up_equal_separate_ones(name: str, tmp_path: Path) -> None:
     tiny = TINY[name]
     ids = tiny.tokens(N_TOK)
@@ -92,7 +95,7 @@ def test_experts_one_by_one_equal_merged_ones_in_gguf(tmp_path: Path) -> None:
     assert np.array_equal(logits(path, tiny.tokens(N_TOK)), whole)
 
 
-@pytest.mark.parametrize("name", ["qwen35moe_ratio4", "llama_tied"])
+@pytest.mark.parametrize("name", [*TIED, "gpt2"])
 def test_tied_head_equals_a_head_of_the_same_values(name: str, tmp_path: Path) -> None:
     tiny = TINY[name]
     tied = logits(tiny.write_gguf(tmp_path / "tied.gguf"), tiny.tokens(N_TOK))
@@ -105,7 +108,7 @@ def test_tied_head_equals_a_head_of_the_same_values(name: str, tmp_path: Path) -
     assert np.array_equal(logits(path, tiny.tokens(N_TOK))[:, ::-1], tied)
 
 
-@pytest.mark.parametrize("name", ["qwen35moe_ratio4", "llama_tied"])
+@pytest.mark.parametrize("name", TIED)
 def test_head_beside_a_tied_embedding_is_left_alone(name: str, tmp_path: Path) -> None:
     """config.json decides, however early or late the tensor turns up."""
     tiny = TINY[name]
@@ -118,6 +121,43 @@ def test_head_beside_a_tied_embedding_is_left_alone(name: str, tmp_path: Path) -
     rows = feed(runner, runner.cache.open(), tiny.tokens(N_TOK))
     assert np.array_equal(rows, tied)
     assert blueprint.notes == ("both: 1 tensor not used: the head is tied to the embedding",)
+
+
+def test_qwen3next_of_old_files_equals_that_of_new_ones(tmp_path: Path) -> None:
+    """`ssm_in` keeps q, k, v and z of a key head together, as safetensors do."""
+    tiny = TINY["qwen3next"]
+    new = logits(tiny.write_gguf(tmp_path / "new.gguf"), tiny.tokens(N_TOK))
+    tensors, hf = tiny.gguf_tensors(), tiny.hf_tensors()
+    for i in (0, 1, 3):
+        del tensors[f"blk.{i}.attn_qkv.weight"], tensors[f"blk.{i}.attn_gate.weight"]
+        fused = hf[f"model.layers.{i}.linear_attn.in_proj_qkvz.weight"]
+        tensors[f"blk.{i}.ssm_in.weight"] = fused
+    old = write_tensors(tiny, tmp_path / "old.gguf", tensors)
+    assert np.array_equal(logits(old, tiny.tokens(N_TOK)), new)
+
+
+def test_gpt2_as_first_published_equals_that_of_today(tmp_path: Path) -> None:
+    """Names without "transformer.", and the causal mask among the tensors."""
+    tiny = TINY["gpt2"]
+    tensors = {n.removeprefix("transformer."): t for n, t in tiny.hf_tensors().items()}
+    mask = np.tril(np.ones((1, 1, 16, 16), np.float32))
+    tensors |= {f"h.{i}.attn.bias": mask for i in range(3)}
+    write_folder(tmp_path / "old", tiny.config, tensors)
+    runner, blueprint, _ = running(tmp_path / "old")
+    whole = logits(tiny.write_safetensors(tmp_path / "new"), tiny.tokens(N_TOK))
+    assert np.array_equal(feed(runner, runner.cache.open(), tiny.tokens(N_TOK)), whole)
+    assert blueprint.notes == (
+        "old: 3 tensors not used: the causal mask, which attention has of itself",
+    )
+
+
+def test_gpt2_takes_no_more_tokens_than_it_has_positions(tmp_path: Path) -> None:
+    runner = running(TINY["gpt2"].write_gguf(tmp_path / "m.gguf"), n_ctx=5000).runner
+    ids = TINY["gpt2"].tokens(1025).tolist()
+    slot = runner.cache.open()
+    feed(runner, slot, ids[:1024])
+    with pytest.raises(RequestError, match=r"1,024"):
+        runner.step([(slot, ids[1024:])])
 
 
 NONE = "m.gguf: its metadata promises a draft head that the file does not hold; running without"

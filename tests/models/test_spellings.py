@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from junto.models import qwen3next
+from junto.models.keys import Keys
 from junto.models.loading import locate
 from tests.data_dir import find
 from tests.models.fakes import ONE_EACH, tiny_checkpoint, tiny_gguf
@@ -38,6 +40,7 @@ def moved(config: Mapping[str, Any], section: str, into: str) -> Json:
         ("gpt_oss_window128", "rope_scaling", "rope_parameters"),
         ("gpt_oss_window32", "rope_parameters", "rope_scaling"),
         ("llama_untied", "rope_parameters", "rope_scaling"),
+        ("qwen3moe", "rope_parameters", "rope_scaling"),
     ],
 )
 def test_both_spellings_of_rope_give_one_config(name: str, section: str, into: str) -> None:
@@ -71,6 +74,21 @@ def test_both_spellings_of_rope_give_one_qwen() -> None:
     wrapped = TINY["qwen35moe_ratio2"].config
     older = {**wrapped, "text_config": flat_rope(wrapped["text_config"])}
     assert config_of("qwen35moe_ratio2", older) == config_of("qwen35moe_ratio2", wrapped)
+
+
+def test_both_spellings_of_rope_give_one_qwen3next() -> None:
+    older = TINY["qwen3next"].config
+    rope = {key: older[key] for key in ("rope_theta", "partial_rotary_factor")}
+    rest = {k: v for k, v in older.items() if k not in (*rope, "rope_scaling")}
+    newer = {**rest, "rope_parameters": {**rope, "rope_type": "default"}}
+    assert config_of("qwen3next", newer) == config_of("qwen3next", older)
+
+
+def test_old_qwen3next_gguf_attends_every_fourth_layer() -> None:
+    """Its first files do not state the interval."""
+    file = tiny_gguf(TINY["qwen3next"], full_attention_interval=None)
+    keys = Keys(file.metadata, "fake.gguf", "qwen3next.")
+    assert qwen3next.Config.from_gguf(keys, 249).is_attention == (False, False, False, True)
 
 
 def test_both_spellings_of_rope_give_one_real_qwen() -> None:

@@ -27,7 +27,9 @@ LENGTH = 200
 TRANSFORMERS_BOUND = 2e-4
 LLAMA_CPP_BOUND = 5e-4
 ORACLES_BOUND = 5e-5
-"""Largest error over the largest |logit|. The oracles differ from each other by 7e-6 at most."""
+"""Largest error over the largest |logit|. The oracles differ from each other by 1e-5 at most, but for GPT-2."""
+GPT2_BOUND = 2e-3
+"""The same between llama.cpp, whose GELU is a table of float16 values, and anything else."""
 
 MODELS = [name for name in TINY if not name.endswith("_twin")]
 
@@ -71,7 +73,8 @@ def test_gguf_equals_llama_cpp(name: str, tmp_path: Path, llama_cpp: Any) -> Non
     path, ids = tmp_path / f"{name}.gguf", fresh_tokens(name)
     with llama_cpp.Model(TINY[name].write_gguf(path, dequantized=True)) as oracle:
         truth = oracle.logits(ids)
-    assert error(load_as_llama_cpp(path).logits(ids), truth) < LLAMA_CPP_BOUND
+    bound = GPT2_BOUND if name == "gpt2" else LLAMA_CPP_BOUND
+    assert error(load_as_llama_cpp(path).logits(ids), truth) < bound
 
 
 @pytest.mark.parametrize("name", MIXES)
@@ -112,7 +115,8 @@ def test_transformers_and_llama_cpp_agree(
     model = transformers.load(tiny.write_safetensors(tmp_path), yarn_truncate=rounded)
     path = tiny.write_gguf(tmp_path / f"{name}.gguf", dequantized=True)
     with llama_cpp.Model(path) as oracle:
-        assert error(oracle.logits(ids), transformers.logits(model, ids)) < ORACLES_BOUND
+        apart = error(oracle.logits(ids), transformers.logits(model, ids))
+    assert apart < (GPT2_BOUND if name == "gpt2" else ORACLES_BOUND)
 
 
 @pytest.mark.parametrize("name", MODELS)

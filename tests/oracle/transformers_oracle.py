@@ -19,6 +19,11 @@ CLASSES = {
     "Qwen3_5MoeForConditionalGeneration": transformers.Qwen3_5MoeForCausalLM,
     "GptOssForCausalLM": transformers.GptOssForCausalLM,
     "LlamaForCausalLM": transformers.LlamaForCausalLM,
+    "Qwen3ForCausalLM": transformers.Qwen3ForCausalLM,
+    "Qwen3MoeForCausalLM": transformers.Qwen3MoeForCausalLM,
+    "Qwen3_5ForCausalLM": transformers.Qwen3_5ForCausalLM,
+    "Qwen3NextForCausalLM": transformers.Qwen3NextForCausalLM,
+    "GPT2LMHeadModel": transformers.GPT2LMHeadModel,
 }
 """The class that reads each published one; of a multimodal checkpoint only the text model."""
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tests.tiny import configs
+from tests.tiny import configs, gpt2, qwen3_configs
 from tests.tiny.gguf_metadata import architecture, metadata
 from tests.tiny.gguf_writer import GGUFTensor, Packed, write_gguf
 from tests.tiny.random_weights import BLOCK_SHAPES, F32, I64, U8, block_bytes, random_bytes, tokens
@@ -197,6 +197,11 @@ _MODELS = (
     TinyModel("gpt_oss_mxfp4_twin", configs.GPT_OSS_MXFP4_TWIN, "mxfp4 twin"),
     TinyModel("llama_tied", configs.LLAMA_TIED),
     TinyModel("llama_untied", configs.LLAMA_UNTIED),
+    TinyModel("qwen3", qwen3_configs.QWEN3),
+    TinyModel("qwen3moe", qwen3_configs.QWEN3_MOE, "one by one"),
+    TinyModel("qwen35", qwen3_configs.QWEN35),
+    TinyModel("qwen3next", qwen3_configs.QWEN3_NEXT, "one by one"),
+    TinyModel("gpt2", gpt2.CONFIG),
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 

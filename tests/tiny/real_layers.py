@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.tiny.fills import Table
 from tests.tiny.goldens import FOLDER
 from tests.tiny.random_weights import F32, affine
-from tests.tiny.weights import Table, gpt_oss_layer, qwen_layer
+from tests.tiny.weights import gpt_oss_layer, qwen_layer
 
 QWEN_35B: dict[str, Any] = {
     "architectures": ["Qwen3_5MoeForCausalLM"],

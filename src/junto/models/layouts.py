@@ -69,6 +69,13 @@ def transposed(tensor: Tensor) -> Tensor:
     return replace(tensor, shape=(n_columns, n_rows), read=read)
 
 
+def stacked_rows(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices of the same width and type as one: the rows of the first, then the second's."""
+    assert (first.shape[1:], first.type) == (second.shape[1:], second.type), "parts of one matrix"
+    shape = (first.shape[0] + second.shape[0], *first.shape[1:])
+    return replace(first, shape=shape, read=lambda: np.concatenate([first.data, second.data]))
+
+
 def interleaved_rows(first: Tensor, second: Tensor) -> Tensor:
     """Two matrices of the same shape and type as one: a row of the first, one of the second."""
     assert (first.shape, first.type) == (second.shape, second.type), "two halves of one matrix"

@@ -18,9 +18,10 @@ from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
 from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
+from junto.models.feed_forward import DenseFeedForward, dense
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.table import Dialect, Ignored, Table, one, stored
-from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
+from junto.ops.contract import Angles, Ops, Rotation, Weight
 from junto.ops.rotary import Llama3Scaling, plain_frequencies
 from junto.ops.views import F32, Batch, KVView
 
@@ -177,7 +178,7 @@ def _adjacent(cfg: Config, rows: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(DenseFeedForward):
     """The tensors of one layer."""
 
     attn_norm: F32 = stored("n_embd", hf="input_layernorm.weight")
@@ -190,9 +191,6 @@ class Layer:
     attn_v: Weight = stored("n_head_kv*head_dim, n_embd", hf="self_attn.v_proj.weight")
     attn_output: Weight = stored("n_embd, n_head*head_dim", hf="self_attn.o_proj.weight")
     ffn_norm: F32 = stored("n_embd", hf="post_attention_layernorm.weight")
-    ffn_gate: Weight = stored("n_ff, n_embd", hf="mlp.gate_proj.weight")
-    ffn_up: Weight = stored("n_ff, n_embd", hf="mlp.up_proj.weight")
-    ffn_down: Weight = stored("n_embd, n_ff", hf="mlp.down_proj.weight")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +234,7 @@ def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> 
     for i, w in enumerate(weights.layers):
         h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
         x = x + attention(cfg, w, ops, h, angles, cache.kv(i, batch))
-        x = x + ffn(w, ops, ops.rms_norm(x, w.ffn_norm, cfg.rms_eps))
+        x = x + dense(w, ops, ops.rms_norm(x, w.ffn_norm, cfg.rms_eps))
     x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
     return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
 
@@ -250,9 +248,3 @@ def attention(cfg: Config, w: Layer, ops: Ops, x: F32, angles: Angles, kv: KVVie
     q, k = ops.rope(q, angles), ops.rope(k, angles)
     y = ops.attention(q, k, v, kv, scale=d**-0.5)
     return ops.linear(y.reshape(n_tok, -1), w.attn_output)
-
-
-def ffn(w: Layer, ops: Ops, x: F32) -> F32:
-    """Dense SwiGLU: x [n_tok, n_embd] -> [n_tok, n_embd]."""
-    gate, up = ops.linear(x, w.ffn_gate), ops.linear(x, w.ffn_up)
-    return ops.linear(ops.swiglu(gate, up, SwiGLU()), w.ffn_down)

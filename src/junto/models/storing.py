@@ -55,7 +55,7 @@ def name_tensors(
     ModelError where the table does not say how a layout is undone.
     """
     prefix = table.hf_prefixes[-1] if dialect == "hf" else ""
-    layers = f"{prefix}layers." if dialect == "hf" else "blk."
+    layers = f"{prefix}{table.hf_layers}." if dialect == "hf" else "blk."
     way = _Way(cfg, dialect, prepare)
     yield from _named(table.whole, located.whole, way, prefix)
     for i, found in enumerate(located.layers):

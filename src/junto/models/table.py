@@ -141,6 +141,7 @@ class Table:
     hf_prefixes  what safetensors may put before "embed_tokens" and "layers.N."; the first that is
                  there counts
     ignored      (config, dialect) -> tensors left alone on purpose
+    hf_layers    what safetensors call "layers"
     draft        dataclass of the layer that drafts, which models do not run yet
     """
 
@@ -148,6 +149,7 @@ class Table:
     layer: Callable[[Any, int], type]
     hf_prefixes: tuple[str, ...]
     ignored: Callable[[Any, Dialect], tuple[Ignored, ...]]
+    hf_layers: str = "layers"
     draft: type | None = None
 
     def find(
@@ -157,7 +159,7 @@ class Table:
         search = _Search(cfg, tensors, dialect, source)
         notes = search.ignore(self.ignored(cfg, dialect))
         prefix = self._hf_prefix(tensors) if dialect == "hf" else ""
-        layer_prefix = f"{prefix}layers." if dialect == "hf" else "blk."
+        layer_prefix = f"{prefix}{self.hf_layers}." if dialect == "hf" else "blk."
         whole = search.fields(self.whole, prefix)
         layers = [
             search.fields(self.layer(cfg, i), f"{layer_prefix}{i}.") for i in range(cfg.n_layer)
@@ -176,7 +178,7 @@ class Table:
 
     def _hf_prefix(self, tensors: Mapping[str, Tensor]) -> str:
         for prefix in self.hf_prefixes:
-            if any(name.startswith(f"{prefix}layers.") for name in tensors):
+            if any(name.startswith(f"{prefix}{self.hf_layers}.") for name in tensors):
                 return prefix
         return self.hf_prefixes[0]
 

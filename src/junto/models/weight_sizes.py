@@ -1,7 +1,7 @@
 """How large a located model is, in parameters and bytes: all of it, and what one token touches.
 
 Works from shapes and types; no weight is read. Of a stack of experts a token touches those that the
-router chooses; of the embedding one row, unless it is the output matrix too.
+router chooses; of embeddings one row, unless one is the output matrix too.
 """
 
 import math
@@ -57,8 +57,8 @@ def _sizes(blueprint: Blueprint) -> Iterator[_Size]:
             share, n_row = cfg.n_expert_used / shape[0], cfg.n_expert_used * shape[1]
         if shape[0] == cfg.n_vocab:
             n_row = 0
-        if name == "token_embd" and not is_tied:
-            share = 1 / shape[0]
+        if name == "position_embd" or (name == "token_embd" and not is_tied):
+            share, n_row = 1 / shape[0], 0
         yield _Size(math.prod(shape), n_bytes, share, n_row)
 
 

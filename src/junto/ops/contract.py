@@ -142,6 +142,13 @@ class Ops(Protocol):
         """x / sqrt(mean(x^2) + eps) * weight over the last axis of x [..., n]; weight [n]."""
         ...
 
+    def layer_norm(self, x: F32, weight: F32, bias: F32, eps: float) -> F32:
+        """(x - mean) / sqrt(variance + eps) * weight + bias over the last axis of x [..., n].
+
+        weight and bias [n]; the variance is the mean of (x - mean)^2.
+        """
+        ...
+
     def gated_rms_norm(self, x: F32, weight: F32, gate: F32, eps: float) -> F32:
         """rms_norm(x) * silu(gate), over the last axis; x and gate [..., n], weight [n]."""
         ...
@@ -152,6 +159,10 @@ class Ops(Protocol):
 
     def swiglu(self, gate: F32, up: F32, form: SwiGLU) -> F32:
         """Gate and up [n_tok, n_ff] -> [n_tok, n_ff], as `form` says."""
+        ...
+
+    def gelu(self, x: F32) -> F32:
+        """x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form; x [n_tok, n_ff]."""
         ...
 
     def angles(self, positions: I32, rotation: Rotation) -> Angles:

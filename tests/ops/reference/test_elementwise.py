@@ -3,6 +3,8 @@
 Tolerance 1e-6 of the largest result: a few roundings of 6e-8, and a mean over at most 130 squares.
 """
 
+import math
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,31 @@ def test_rms_norm_looks_at_one_row_at_a_time() -> None:
     x, weight = normal(5, 4, 7), normal(6, 7)
     y = Reference().rms_norm(x, weight, 1e-6)
     np.testing.assert_array_equal(Reference().rms_norm(x[2:3], weight, 1e-6), y[2:3])
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_layer_norm(n: int) -> None:
+    x, weight, bias = normal(n, 2, 3, n) * np.float32(30), normal(n + 1, n), normal(n + 2, n)
+    apart = wide(x) - wide(x).mean(axis=-1, keepdims=True)
+    expected = apart / np.sqrt((apart**2).mean(axis=-1, keepdims=True) + 1e-5)
+    expected = expected * wide(weight) + wide(bias)
+    assert_near(Reference().layer_norm(x, weight, bias, 1e-5), expected, ROUNDINGS)
+
+
+def test_layer_norm_of_equal_values_is_the_bias() -> None:
+    x, weight, bias = np.full((3, 65), 7.5, np.float32), normal(1, 65), normal(2, 65)
+    y = Reference().layer_norm(x, weight, bias, 1e-5)
+    np.testing.assert_array_equal(y, np.broadcast_to(bias, y.shape))
+
+
+def test_gelu_is_the_tanh_form() -> None:
+    """The form with erf is 4.7e-4 away near 2.3."""
+    x = np.linspace(-9, 9, 181, dtype=np.float32)
+    inner = np.sqrt(2 / np.pi) * (wide(x) + 0.044715 * wide(x) ** 3)
+    assert_near(Reference().gelu(x), wide(x) / (1 + np.exp(-2 * inner)), ROUNDINGS)
+    erf = np.array([math.erf(v) for v in wide(x) / np.sqrt(2)])
+    apart = np.abs(Reference().gelu(x) - wide(x) / 2 * (1 + erf)).max()
+    assert 4e-4 < apart < 5e-4
 
 
 @pytest.mark.parametrize("n", SIZES)

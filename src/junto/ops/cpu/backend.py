@@ -103,6 +103,12 @@ class Cpu:
         _kernels.rms_norm(self.level, self._pool, x, weight, eps, y)
         return y
 
+    def layer_norm(self, x: F32, weight: F32, bias: F32, eps: float) -> F32:
+        """(x - mean) / sqrt(variance + eps) * weight + bias."""
+        y = np.empty(x.shape, np.float32)
+        _kernels.layer_norm(self.level, self._pool, x, weight, bias, eps, y)
+        return y
+
     def gated_rms_norm(self, x: F32, weight: F32, gate: F32, eps: float) -> F32:
         """rms_norm(x) * silu(gate)."""
         y = np.empty(x.shape, np.float32)
@@ -113,6 +119,12 @@ class Cpu:
         """X * sigmoid(gate)."""
         y = np.empty(x.shape, np.float32)
         _kernels.sigmoid_gate(self.level, self._pool, x, gate, y)
+        return y
+
+    def gelu(self, x: F32) -> F32:
+        """GELU in its tanh form."""
+        y = np.empty(x.shape, np.float32)
+        _kernels.gelu(self.level, self._pool, x, y)
         return y
 
     def swiglu(self, gate: F32, up: F32, form: SwiGLU) -> F32:
@@ -148,6 +160,7 @@ class Cpu:
         sinks: F32 | None = None,
     ) -> F32:
         """Store k and v in the cache, then attend causally."""
+        q, k, v = (np.ascontiguousarray(part) for part in (q, k, v))
         y = np.empty(q.shape, np.float32)
         inputs = (self.level, self._pool, q, k, v, view.k, view.v, *attention_spans(view))
         if view.aged is None:

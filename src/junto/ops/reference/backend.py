@@ -32,8 +32,10 @@ class Reference(matrices.Matrices):
         return nullcontext()
 
     rms_norm = staticmethod(elementwise.rms_norm)
+    layer_norm = staticmethod(elementwise.layer_norm)
     gated_rms_norm = staticmethod(elementwise.gated_rms_norm)
     sigmoid_gate = staticmethod(elementwise.sigmoid_gate)
+    gelu = staticmethod(elementwise.gelu)
     swiglu = staticmethod(elementwise.swiglu)
     angles = staticmethod(rotate.angles)
     rope = staticmethod(rotate.rope)

@@ -32,6 +32,15 @@ def rms_norm(x: F32, weight: F32, eps: float) -> F32:
     return y
 
 
+def layer_norm(x: F32, weight: F32, bias: F32, eps: float) -> F32:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axis."""
+    wide = x.astype(np.float64)
+    apart = wide - np.mean(wide, axis=-1, keepdims=True)
+    variance = np.mean(np.square(apart), axis=-1, keepdims=True)
+    y: F32 = (apart / np.sqrt(variance + eps) * weight + bias).astype(np.float32)
+    return y
+
+
 def gated_rms_norm(x: F32, weight: F32, gate: F32, eps: float) -> F32:
     """rms_norm(x) * silu(gate)."""
     return rms_norm(x, weight, eps) * silu(gate)
@@ -40,6 +49,14 @@ def gated_rms_norm(x: F32, weight: F32, gate: F32, eps: float) -> F32:
 def sigmoid_gate(x: F32, gate: F32) -> F32:
     """X * sigmoid(gate)."""
     return x * sigmoid(gate)
+
+
+def gelu(x: F32) -> F32:
+    """x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), in float64 and rounded once."""
+    wide = x.astype(np.float64)
+    inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+    y: F32 = (0.5 * wide * (1 + np.tanh(inner))).astype(np.float32)
+    return y
 
 
 def swiglu(gate: F32, up: F32, form: SwiGLU) -> F32:
