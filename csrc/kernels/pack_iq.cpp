@@ -90,7 +90,7 @@ u8* put_two_scales(u8* to, const Blocks& blocks, std::size_t offset, std::size_t
 
 // Four sets of seven signs, then a scale of four bits, from a word of each row.
 u8* put_word(u8* to, const Blocks& blocks, std::size_t offset) {
-  const Column word = column(blocks, [=](const u8* block) { return u32_at(block + offset); });
+  const Column word = column(blocks, [=](const u8* block) { return four_at(block + offset); });
   for (unsigned v = 0; v < 4; ++v) {
     Column signs{};
     for (std::size_t r = 0; r < kRows; ++r) signs[r] = (word[r] >> (7 * v)) & 127u;

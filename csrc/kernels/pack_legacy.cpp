@@ -40,7 +40,7 @@ namespace {
 u8* put_five_bits(u8* to, const Blocks& blocks, std::size_t offset) {
   const Codes codes = gather(blocks, [offset](const u8* block, RowCodes& row) {
     split_halves(block + offset + 4, row);
-    const std::uint32_t fifth = u32_at(block + offset);
+    const std::uint32_t fifth = four_at(block + offset);
     for (std::size_t k = 0; k < kBlock; ++k)
       row[k] = static_cast<u8>(row[k] | ((fifth >> k) & 1u) << 4);
   });
@@ -63,7 +63,7 @@ void pack_q1_0(u8* to, const Blocks& blocks) {
     to = put_plane(to,
                    gather(blocks,
                           [i](const u8* block, RowCodes& row) {
-                            const std::uint32_t bits = u32_at(block + 2 + 4 * i);
+                            const std::uint32_t bits = four_at(block + 2 + 4 * i);
                             for (std::size_t k = 0; k < kBlock; ++k)
                               row[k] = static_cast<u8>((bits >> k) & 1u);
                           }),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -61,29 +62,45 @@ inline u8* put_8_bits(u8* to, const Codes& codes) {
   return to;
 }
 
+// Four or eight codes at once, a byte each.
+static_assert(std::endian::native == std::endian::little, "the first code is the lowest byte");
+inline std::uint32_t four_at(const u8* p) {
+  std::uint32_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+inline std::uint64_t eight_at(const u8* p) {
+  std::uint64_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+inline u8* put_word(u8* to, std::uint32_t word) {
+  std::memcpy(to, &word, sizeof word);
+  return to + sizeof word;
+}
+
 // Two vectors of codes into the nibbles of one, the low four bits of each.
 inline u8* put_nibbles(u8* to, const Codes& codes) {
+  constexpr std::uint32_t kLow = 0x0F0F0F0Fu;
   for (std::size_t v = 0; v < 4; ++v)
-    for (const RowCodes& row : codes)
-      for (std::size_t b = 0; b < 4; ++b) {
-        const unsigned low = row[8 * v + b] & 15u, high = row[8 * v + 4 + b] & 15u;
-        *to++ = static_cast<u8>(low | high << 4);
-      }
+    for (const RowCodes& row : codes) {
+      const std::uint32_t low = four_at(row.data() + 8 * v), high = four_at(row.data() + 8 * v + 4);
+      to = put_word(to, (low & kLow) | (high & kLow) << 4);
+    }
   return to;
 }
 
 // 8 / n_bit vectors of codes into the bits of one: bits `shift` to `shift` + n_bit of each code.
 inline u8* put_bits(u8* to, const Codes& codes, std::size_t n_bit, unsigned shift) {
   const std::size_t per_byte = 8 / n_bit;
-  const unsigned mask = (1u << n_bit) - 1;
+  const std::uint32_t mask = ((1u << n_bit) - 1) * 0x01010101u;
   for (std::size_t h = 0; h < n_bit; ++h)
-    for (const RowCodes& row : codes)
-      for (std::size_t b = 0; b < 4; ++b) {
-        unsigned bits = 0;
-        for (std::size_t p = 0; p < per_byte; ++p)
-          bits |= ((row[4 * (per_byte * h + p) + b] >> shift) & mask) << (n_bit * p);
-        *to++ = static_cast<u8>(bits);
-      }
+    for (const RowCodes& row : codes) {
+      std::uint32_t bits = 0;
+      for (std::size_t p = 0; p < per_byte; ++p)
+        bits |= ((four_at(row.data() + 4 * (per_byte * h + p)) >> shift) & mask) << (n_bit * p);
+      to = put_word(to, bits);
+    }
   return to;
 }
 inline u8* put_pairs(u8* to, const Codes& codes, unsigned shift) {
@@ -114,19 +131,16 @@ inline u8* put_bytes(u8* to, const Column& values) {
 
 // Nibbles of a 32-value block: low nibbles are values 0-15, high ones 16-31.
 inline void split_halves(const u8* bytes, RowCodes& row) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    row[i] = bytes[i] & 15;
-    row[i + 16] = static_cast<u8>(bytes[i] >> 4);
+  constexpr std::uint64_t kLow = 0x0F0F0F0F0F0F0F0Fu;
+  for (std::size_t i = 0; i < 16; i += 8) {
+    const std::uint64_t low = eight_at(bytes + i) & kLow, high = (eight_at(bytes + i) >> 4) & kLow;
+    std::memcpy(row.data() + i, &low, sizeof low);
+    std::memcpy(row.data() + i + 16, &high, sizeof high);
   }
 }
 
 inline std::uint16_t u16_at(const u8* p) {
   std::uint16_t word;
-  std::memcpy(&word, p, sizeof word);
-  return word;
-}
-inline std::uint32_t u32_at(const u8* p) {
-  std::uint32_t word;
   std::memcpy(&word, p, sizeof word);
   return word;
 }

@@ -27,9 +27,9 @@ LENGTH = 200
 TRANSFORMERS_BOUND = 2e-4
 LLAMA_CPP_BOUND = 5e-4
 ORACLES_BOUND = 5e-5
-"""Largest error over the largest |logit|. The oracles differ from each other by 1e-5 at most, but for GPT-2."""
+"""Largest error over the largest |logit|. The oracles differ from each other by 1e-5 at most."""
 GPT2_BOUND = 2e-3
-"""The same between llama.cpp, whose GELU is a table of float16 values, and anything else."""
+"""But for GPT-2: llama.cpp looks GELU up in a table of float16 values."""
 
 MODELS = [name for name in TINY if not name.endswith("_twin")]
 
