@@ -17,6 +17,10 @@ class DiskError(JuntoError):
     """A file cannot be written where it is meant to be."""
 
 
+class RoomError(JuntoError):
+    """A model does not fit into the memory that is free."""
+
+
 class ModelError(JuntoError):
     """A well-formed file describes a model that cannot be run as it stands."""
 

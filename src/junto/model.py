@@ -7,6 +7,7 @@ import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from junto.engine.runner import Runner
 from junto.errors import RequestError, TextError
 from junto.formats.gguf import GGUFFile
 from junto.formats.safetensors import Checkpoint
+from junto.memory import memory
+from junto.memory_plan import chosen_context, gb
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Ops, Sampling
 from junto.ops.cpu.store import Progress, unseen
@@ -268,14 +271,16 @@ def load(
     backend    "cpu": C++ kernels; "reference": plain NumPy, slow and obviously right
     kv         how keys and values are held: "f32", "f16", or float16 near and "q8_0" or "q4_0" from
                afar; "auto" is float32 on reference and the architecture's choice on cpu
-    n_ctx      most tokens of one sequence; None: what the model was trained for
+    n_ctx      most tokens of one sequence; None: what the model was trained for, or as much of it
+               as fits into free memory
     n_threads  threads of the cpu backend; None: the processors this process may use
     n_slot     sequences that can be held at once
     keep_packed   keep the packed weights of a large model in a file that the next start maps, in
                `junto.ops.cpu.packed_cache.packed_folder()`
     progress   called with (bytes of weights that are ready, bytes of all) while they are packed
 
-    JuntoError in one line where the file, the model or an argument is not as it must be.
+    JuntoError in one line where the file, the model or an argument is not as it must be; RoomError,
+    before any is taken, where memory does not hold the weights and one full sequence.
     """
     if backend not in BACKENDS:
         raise RequestError(f"backend {backend!r} is unknown; this build has: {', '.join(BACKENDS)}")
@@ -283,10 +288,28 @@ def load(
     if kv not in KV_CHOICES:
         raise RequestError(f"kv {kv!r} is unknown; this build has: {', '.join(KV_CHOICES)}")
     blueprint = locate(open_file(Path(path)))
+    _check_context(blueprint, n_ctx)
     files = blueprint.file.files
     wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))
     name = next((n for n in KV_NAMES if n == kv), chosen.kv or blueprint.architecture.KV_DEFAULT)
+    blueprint, n_ctx = _planned(blueprint, KVType(name), n_ctx, backend)
     return assemble(blueprint, chosen.make(wishes), n_ctx, n_slot, KVType(name))
+
+
+def _planned(
+    blueprint: Blueprint, kv: KVType, n_ctx: int | None, backend: str
+) -> tuple[Blueprint, int]:
+    """The context that fits, and a note where it is shorter than the model's; or RoomError."""
+    free = memory().free
+    fitting = chosen_context(blueprint, kv, n_ctx, free, backend=backend)
+    most = blueprint.cfg.n_ctx_train
+    if n_ctx is not None or fitting == most:
+        return blueprint, fitting
+    note = (
+        f"{blueprint.file.path.name}: the context is {fitting:,} tokens, as much as fits into "
+        f"{gb(free or 0)} of free memory; the model was trained for {most:,}"
+    )
+    return replace(blueprint, notes=(*blueprint.notes, note)), fitting
 
 
 def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:
@@ -304,6 +327,14 @@ def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> P
     return advance
 
 
+def _check_context(blueprint: Blueprint, n_ctx: int | None) -> None:
+    most, name = blueprint.cfg.n_ctx_train, blueprint.file.path.name
+    if n_ctx is not None and not 1 <= n_ctx <= most:
+        raise RequestError(
+            f"n_ctx is {n_ctx:,}, expected 1 to {most:,}, the context that {name} was trained for"
+        )
+
+
 def assemble(
     blueprint: Blueprint,
     ops: Ops,
@@ -313,11 +344,7 @@ def assemble(
 ) -> Model:
     """Take the weights of a located model and join them with a cache and a tokenizer."""
     cfg, name = blueprint.cfg, blueprint.file.path.name
-    if n_ctx is not None and not 1 <= n_ctx <= cfg.n_ctx_train:
-        raise RequestError(
-            f"n_ctx is {n_ctx:,}, expected 1 to {cfg.n_ctx_train:,}, the context that {name} "
-            "was trained for"
-        )
+    _check_context(blueprint, n_ctx)
     text = text_of(blueprint.file, cfg.n_vocab)
     cache = blueprint.architecture.make_cache(cfg, n_slot, n_ctx or cfg.n_ctx_train, kv)
     runner = Runner(blueprint.architecture, cfg, take(blueprint, ops), ops, cache)

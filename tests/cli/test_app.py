@@ -38,6 +38,8 @@ def test_help_lists_what_exists() -> None:
         "pull",
         "list",
         "rm",
+        "convert",
+        "inspect",
         "bench",
         "verify",
         "doctor",

@@ -3,6 +3,7 @@
 Knows nothing of keys, values or time. All layers of a pool take and free blocks together.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,11 @@ class BlockArray:
     shape: tuple[int, ...]
     dtype: npt.DTypeLike
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a block."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
 
 class BlockPool:
     """Blocks of `n_layer` layers, each with the same arrays [n_block, *shape]."""
@@ -29,6 +35,8 @@ class BlockPool:
         ]
         self._free: list[int] = []
         self._n_block = 0
+        self.n_bytes_block = n_layer * sum(array.n_bytes for array in arrays)
+        """Bytes of one block in all layers."""
 
     @property
     def n_bytes(self) -> int:

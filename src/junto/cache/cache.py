@@ -106,6 +106,17 @@ class Cache:
         """Resident bytes of DeltaNet states."""
         return sum(states.n_bytes for states in self._delta.values())
 
+    def n_bytes_of(self, n_slot: int, n_pos: int, n_step: int) -> tuple[int, int]:
+        """What `n_slot` sequences of `n_pos` tokens hold: bytes of keys and values, of states.
+
+        n_step   the most tokens of a sequence in one step
+
+        Works from sizes alone, so a cache without slots, which holds nothing, tells it too.
+        """
+        kv = sum(group.n_bytes_of(n_pos, n_step) for group in self._kv.values())
+        delta = sum(states.n_bytes_slot for states in self._delta.values())
+        return n_slot * kv, n_slot * delta
+
     def open(self) -> int:
         """Take a free slot. RequestError if every slot is taken."""
         if not self._free:

@@ -1,5 +1,7 @@
 """Anchored state of the DeltaNet layers: M0, the list since the anchor, the convolution's tail."""
 
+import math
+
 import numpy as np
 
 from junto.errors import RequestError
@@ -29,6 +31,12 @@ class DeltaStates:
         """Bytes of all states and lists."""
         arrays = (self._state, self._k, self._u, self._decay, self._conv)
         return sum(array.nbytes for array in arrays)
+
+    @property
+    def n_bytes_slot(self) -> int:
+        """Bytes of one slot, however many there are."""
+        arrays = (self._state, self._k, self._u, self._decay, self._conv)
+        return sum(a.itemsize * len(a) * math.prod(a.shape[2:]) for a in arrays)
 
     def anchor(self, slot: int) -> int:
         """Position of M0 of a slot."""

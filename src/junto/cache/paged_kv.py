@@ -80,6 +80,21 @@ class PagedKV:
         """Bytes of keys and values that are resident."""
         return self._floats.n_bytes + self._codes.n_bytes
 
+    def n_bytes_of(self, n_pos: int, n_step: int) -> int:
+        """The most bytes that a sequence of `n_pos` positions holds, fed at most `n_step` at once.
+
+        Works from sizes alone: blocks that are held, not what a pool keeps for growing.
+        """
+        n_block = -(-n_pos // CHUNK)
+        n_float = n_block
+        if self.window is not None:
+            n_float = min(n_block, (self.window + CHUNK + n_step) // CHUNK + 2)
+        elif self.ages:
+            n_near = self._n_recent + (CHUNK + n_step) // CHUNK + 2
+            n_float = min(n_block, self._n_pinned + n_near)
+        n_code = max(0, self._end_of_codes(n_block - 1) - self._n_pinned)
+        return n_float * self._floats.n_bytes_block + n_code * self._codes.n_bytes_block
+
     @property
     def n_block_used(self) -> int:
         """Float blocks that hold positions of a sequence."""

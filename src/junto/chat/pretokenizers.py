@@ -106,6 +106,28 @@ def known_rule(pre_tokenizer: Any, normalizer: Any) -> WordRule | None:
     return next((rule for rule in WORD_RULES.values() if rule.patterns == patterns), None)
 
 
+def gguf_name(pre_tokenizer: Any, normalizer: Any, *, whole_words: bool) -> str | None:
+    """What `tokenizer.ggml.pre` calls the steps of a tokenizer.json; None if it has no name here.
+
+    GGUF takes a step "Digits" for "\\p{N}". Of rules with the same patterns the one that agrees in
+    the rest is taken; "default" is for files that do not know.
+    """
+    steps = pre_tokenizer.get("pretokenizers") or [pre_tokenizer]
+    digits = {"type": "Digits", "individual_digits": True}
+    found = (r"\p{N}" if step == digits else _pattern(step) for step in steps)
+    patterns = tuple(pattern for pattern in found if pattern is not None)
+    nfc = normalizer is not None
+    names = [n for n, r in WORD_RULES.items() if r.patterns == patterns and n != "default"]
+    if normalizer not in (None, {"type": "NFC"}) or not names:
+        return None
+
+    def differences(name: str) -> int:
+        rule = WORD_RULES[name]
+        return (rule.nfc != nfc) + (rule.whole_words != whole_words)
+
+    return min(names, key=differences)
+
+
 def _pattern(step: Mapping[str, Any]) -> str | None:
     """The pattern that a step cuts by, "" for one that is not known, None for one without cuts."""
     match step:

@@ -8,7 +8,8 @@ generation_config.json and chat_template.jinja of Hugging Face model folders.
 """
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def _vocabulary(parsed: dict[str, Any], model: dict[str, Any], path: Path) -> Vo
     return Vocabulary(tokens, kinds, merges, None, None, frozenset(), str(path))
 
 
-def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> WordEncoder:
+def _encoder(file: "TokenizerFile", path: Path) -> WordEncoder:
+    parsed, vocabulary = file.parsed, file.vocabulary
     skeleton = {
         "version": "1.0",
         "added_tokens": [],
@@ -111,8 +113,7 @@ def _encoder(parsed: dict[str, Any], vocabulary: Vocabulary, path: Path) -> Word
         words = tokenizers.Tokenizer.from_str(json.dumps(skeleton))
     except Exception as error:  # the library raises nothing narrower
         raise TextError(f"{path}: {error!s:.160}") from error
-    whole_words = bool(parsed["model"].get("ignore_merges"))
-    merging = merging_model(vocabulary, whole_words=whole_words)
+    merging = merging_model(vocabulary, whole_words=file.whole_words)
     if merging.n_idle:
         raise TextError(
             f"{path}: {merging.n_idle} merges name tokens that are not in the vocabulary; the file "
@@ -150,8 +151,39 @@ def _begins_with_token(post_processor: object) -> bool:
     return any("SpecialToken" in single[0] for single in singles)
 
 
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """A tokenizer.json and what the files beside it add.
+
+    parsed      the file itself, for its rules of cutting words
+    pad_id      the token that fills up batches
+    """
+
+    parsed: Mapping[str, Any]
+    vocabulary: Vocabulary
+    pad_id: int | None
+    add_bos: bool
+    chat_template: str | None
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether a word that is a token is taken as it stands."""
+        return bool(self.parsed["model"].get("ignore_merges"))
+
+
 def read_tokenizer_json(path: Path) -> Tokenizer:
     """The tokenizer of a folder's tokenizer.json; see `Tokenizer.from_file`."""
+    file = read_tokenizer_file(path)
+    return Tokenizer(
+        file.vocabulary,
+        _encoder(file, path),
+        add_bos=file.add_bos,
+        chat_template=file.chat_template,
+    )
+
+
+def read_tokenizer_file(path: Path) -> TokenizerFile:
+    """Read a tokenizer.json without building what encodes; TextError where it is broken."""
     parsed = _json(path)
     bare = _vocabulary(parsed, _check_kind(parsed, path), path)
     config = _json_beside(path, "tokenizer_config.json")
@@ -168,9 +200,10 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
         end_ids=frozenset(end_ids | ({eos_id} if eos_id is not None else set())),
     )
     begins = _begins_with_token(parsed.get("post_processor"))
-    return Tokenizer(
+    return TokenizerFile(
+        parsed,
         vocabulary,
-        _encoder(parsed, vocabulary, path),
+        pad_id=_token_id(config.get("pad_token"), bare),
         add_bos=bool(config.get("add_bos_token", begins)),
         chat_template=_template(path, config),
     )

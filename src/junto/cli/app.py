@@ -17,8 +17,10 @@ import typer
 from junto.cli.bench import bench
 from junto.cli.cache import cache
 from junto.cli.chat import chat
+from junto.cli.convert import convert
 from junto.cli.doctor import doctor
 from junto.cli.exit_code import ExitCode
+from junto.cli.inspect import inspect
 from junto.cli.list import list_models
 from junto.cli.pipe import forget_stdout
 from junto.cli.pull import pull
@@ -55,6 +57,8 @@ app.command("chat")(chat)
 app.command("pull")(pull)
 app.command("list")(list_models)
 app.command("rm")(rm)
+app.command("convert")(convert)
+app.command("inspect")(inspect)
 app.command("bench")(bench)
 app.command("verify")(verify)
 app.command("doctor")(doctor)

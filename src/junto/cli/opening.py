@@ -38,4 +38,6 @@ def open_model(
         )
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(f"context: {model.n_ctx:,} tokens", file=sys.stderr)
     return model

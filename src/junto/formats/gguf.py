@@ -61,8 +61,26 @@ def read_gguf(path: str | Path) -> GGUFFile:
     return joined(read_part(Path(path)), read_part)
 
 
-def read_part(path: Path) -> GGUFFile:
-    """Map one file and parse its header, whether it is whole or a part of a split model."""
+def survey_gguf(path: str | Path) -> tuple[GGUFFile, tuple[str, ...]]:
+    """As `read_gguf`, for looking at damaged files: also what is wrong, beyond the header.
+
+    Of a file that is cut short, or overlaps, all tensors are listed, and reading one that is not
+    there fails. Of a split model whose parts do not come together the one that was named is given.
+    FormatError if the header itself cannot be read.
+    """
+    faults: list[str] = []
+    file = read_part(Path(path), faults)
+    try:
+        return joined(file, read_part), tuple(faults)
+    except FormatError as error:
+        return file, (*faults, str(error))
+
+
+def read_part(path: Path, faults: list[str] | None = None) -> GGUFFile:
+    """Map one file and parse its header, whether it is whole or a part of a split model.
+
+    faults   takes what is wrong with where tensors lie, instead of a FormatError
+    """
     file = map_file(path)
     cursor = Cursor(file)
     version, n_tensor, n_kv = _read_start(cursor)
@@ -70,7 +88,12 @@ def read_part(path: Path) -> GGUFFile:
     alignment = _alignment(file, metadata, stored)
     infos = _read_tensor_infos(cursor, n_tensor, alignment, metadata.get("general.architecture"))
     data_start = -(-cursor.pos // alignment) * alignment
-    _check_layout(file, data_start, infos)
+    try:
+        _check_layout(file, data_start, infos)
+    except FormatError as error:
+        if faults is None:
+            raise
+        faults.append(str(error))
     tensors = {name: _tensor(file, data_start, info) for name, info in infos.items()}
     return GGUFFile(
         path,

@@ -60,16 +60,32 @@ def forget_pages(view: U8) -> None:
 
     Nothing happens to arrays that are not views of a mapped file.
     """
+    base = _mapping_of(view)
+    if base is None:
+        return
+    start = _place(view, base)
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    base.madvise(mmap.MADV_DONTNEED, first, start + view.nbytes - first)
+
+
+def place_in_file(view: U8) -> int | None:
+    """The byte of a mapped file at which a view begins; None if it is none, or empty."""
+    base = _mapping_of(view)
+    return None if base is None else _place(view, base)
+
+
+def _mapping_of(view: U8) -> mmap.mmap | None:
     base: Any = view
     while isinstance(base, np.ndarray):
         base = base.base
     if isinstance(base, memoryview):
         base = base.obj
-    if not isinstance(base, mmap.mmap) or view.nbytes == 0:
-        return
-    start = view.ctypes.data - np.frombuffer(base, np.uint8, 1).ctypes.data
-    first = start // mmap.PAGESIZE * mmap.PAGESIZE
-    base.madvise(mmap.MADV_DONTNEED, first, start + view.nbytes - first)
+    return base if isinstance(base, mmap.mmap) and view.nbytes else None
+
+
+def _place(view: U8, base: mmap.mmap) -> int:
+    start: int = view.ctypes.data - np.frombuffer(base, np.uint8, 1).ctypes.data
+    return start
 
 
 def quoted(value: object) -> str:

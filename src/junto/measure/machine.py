@@ -1,4 +1,4 @@
-"""The processor and the memory as the operating system describes them.
+"""The processor as the operating system describes it; memory is described by `junto.memory`.
 
 Everything is read from files below a root and may be missing: an odd system gives None or nothing,
 never an exception.
@@ -12,23 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from junto.memory import ROOT, MemoryState, memory, text_of
 from junto.ops.cpu.processors import processors_of_quota
 
-ROOT = Path("/")
-
-
-def text_of(path: Path) -> str | None:
-    """What a small file says, without space around it; None where it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
-
-
-def number_in(path: Path) -> int | None:
-    """The whole number in a file; None where there is none ("max" of a control group)."""
-    text = text_of(path)
-    return int(text) if text is not None and text.isdigit() else None
+__all__ = ["MemoryState", "Processor", "list_of", "memory", "processor"]
 
 
 def list_of(text: str | None) -> list[int]:
@@ -103,54 +90,3 @@ def _nodes(root: Path) -> Iterator[tuple[int, ...]]:
     with suppress(OSError):
         for node in sorted(folder.glob("node[0-9]*")):
             yield tuple(list_of(text_of(node / "cpulist")))
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryState:
-    """Memory, in bytes; None where the system does not tell.
-
-    total, available   of the machine
-    limit, used        of the control group, if it has a limit
-    huge_pages         how transparent huge pages are given: "always", "madvise" or "never"
-    """
-
-    total: int | None
-    available: int | None
-    limit: int | None
-    used: int | None
-    huge_pages: str | None
-
-    @property
-    def free(self) -> int | None:
-        """What a model may take: the least of what machine and control group leave."""
-        left = None if self.limit is None else max(0, self.limit - (self.used or 0))
-        known = [value for value in (self.available, left) if value is not None]
-        return min(known) if known else None
-
-
-def memory(root: Path = ROOT) -> MemoryState:
-    """Memory as it is now."""
-    meminfo = text_of(root / "proc/meminfo") or ""
-    group = root / "sys/fs/cgroup"
-    limit = number_in(group / "memory.max")
-    pages = text_of(root / "sys/kernel/mm/transparent_hugepage/enabled")
-    chosen = re.search(r"\[(\w+)\]", pages or "")
-    return MemoryState(
-        total=_from_meminfo(meminfo, "MemTotal"),
-        available=_from_meminfo(meminfo, "MemAvailable"),
-        limit=limit,
-        used=None if limit is None else _in_use(group),
-        huge_pages=chosen[1] if chosen else None,
-    )
-
-
-def _in_use(group: Path) -> int | None:
-    """Memory of a control group without the file pages that it gives back when asked."""
-    current = number_in(group / "memory.current")
-    cached = re.search(r"^inactive_file (\d+)$", text_of(group / "memory.stat") or "", re.M)
-    return None if current is None else current - (int(cached[1]) if cached else 0)
-
-
-def _from_meminfo(text: str, name: str) -> int | None:
-    found = re.search(rf"^{name}:\s+(\d+) kB", text, re.M)
-    return int(found[1]) * 1024 if found else None

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import junto.models
 from junto.cache import Cache, KVName, KVType
 from junto.errors import ModelError
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.mapped_file import quoted
 from junto.models.keys import Keys
 from junto.models.table import Table
@@ -45,6 +46,10 @@ class Config(Protocol):
     @property
     def n_ctx_train(self) -> int:
         """Longest context the model was trained for."""
+        ...
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads, without the prefix; ModelError where a GGUF cannot say it."""
         ...
 
 

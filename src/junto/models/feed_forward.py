@@ -109,8 +109,11 @@ class SharedExperts(RoutedExperts):
 
     ffn_gate_inp_shexp: Weight = stored(
         "1, n_embd",
-        gguf=(
-            one("ffn_gate_inp_shexp.weight", "n_embd", lambda cfg, t: reshape(t, (1, *t.shape))),
+        gguf=one(
+            "ffn_gate_inp_shexp.weight",
+            "n_embd",
+            lambda cfg, t: reshape(t, (1, *t.shape)),
+            lambda cfg, t: reshape(t, t.shape[1:]),
         ),
         hf="mlp.shared_expert_gate.weight",
     )

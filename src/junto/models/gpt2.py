@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.layouts import transposed
 from junto.models.table import Dialect, Ignored, Table, one, stored
 from junto.ops.contract import Ops, Weight
@@ -67,6 +68,15 @@ class Config:
         )
         keys.expect("attention.head_count_kv", cfg.n_head)
         return _checked(cfg, keys)
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {
+            "block_count": self.n_layer,
+            **written_sizes(SIZES, self),
+            "feed_forward_length": self.n_ff,
+            "attention.layer_norm_epsilon": self.norm_eps,
+        }
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":

@@ -17,9 +17,19 @@ from typing import Any
 import numpy as np
 
 from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
+from junto.errors import ModelError
+from junto.formats.gguf_encoding import OutValue
 from junto.models.architecture import Names
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
-from junto.models.layouts import Experts, columns, each, mxfp4, transposed
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
+from junto.models.layouts import (
+    Experts,
+    columns,
+    each,
+    interleaved_columns,
+    interleaved_rows,
+    mxfp4,
+    transposed,
+)
 from junto.models.table import Dialect, Ignored, Source, Table, one, stored
 from junto.ops.contract import Angles, Ops, Rotation, SwiGLU, Weight
 from junto.ops.rotary import YarnScaling
@@ -109,6 +119,59 @@ class Config:
         keys.expect("rope.scaling.type", "yarn")
         return _checked(cfg, keys)
 
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads; ModelError where this model is none a GGUF can describe."""
+        usual = tuple(i % 2 == 0 for i in range(self.n_layer))
+        stated = (self.is_sliding, self.swiglu, self.yarn.round_range)
+        if stated != (usual, SwiGLU(SWIGLU_LIMIT, SWIGLU_ALPHA), False):
+            raise ModelError(
+                "gpt-oss: a GGUF cannot say which layers slide, how SwiGLU is clamped, or that "
+                "YaRN's ramp is rounded, and this model's are not the usual ones"
+            )
+        return {
+            "block_count": self.n_layer,
+            **written_sizes(SIZES, self),
+            "feed_forward_length": self.n_ff_exp,
+            "attention.value_length": self.head_dim,
+            "attention.layer_norm_rms_epsilon": self.rms_eps,
+            "rope.dimension_count": self.head_dim,
+            "rope.freq_base": self.rope_theta,
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": self.yarn.factor,
+            "rope.scaling.original_context_length": self.yarn.n_ctx_original,
+            "rope.scaling.yarn_beta_fast": self.yarn.beta_fast,
+            "rope.scaling.yarn_beta_slow": self.yarn.beta_slow,
+        }
+
+    def hf_config(self) -> dict[str, Any]:
+        """What `from_hf` reads: the config.json of the bf16 form."""
+        kinds = {True: "sliding_attention", False: "full_attention"}
+        return {
+            "architectures": list(ARCHITECTURES.hf),
+            "attention_bias": True,
+            "dtype": "bfloat16",
+            "experts_per_token": self.n_expert_used,
+            "hidden_act": "silu",
+            "initial_context_length": self.yarn.n_ctx_original,
+            "layer_types": [kinds[sliding] for sliding in self.is_sliding],
+            "model_type": "gpt_oss",
+            "num_hidden_layers": self.n_layer,
+            "rms_norm_eps": self.rms_eps,
+            "rope_scaling": {
+                "beta_fast": self.yarn.beta_fast,
+                "beta_slow": self.yarn.beta_slow,
+                "factor": self.yarn.factor,
+                "original_max_position_embeddings": self.yarn.n_ctx_original,
+                "rope_type": "yarn",
+                "truncate": self.yarn.round_range,
+            },
+            "rope_theta": self.rope_theta,
+            "swiglu_limit": self.swiglu.limit,
+            "tie_word_embeddings": False,
+            "vocab_size": self.n_vocab,
+            **{names[HF]: getattr(self, field) for field, names in SIZES.items()},
+        }
+
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
         """From config.json, with `rope_scaling` beside `rope_theta` or `rope_parameters`."""
@@ -185,6 +248,9 @@ def _gate_up(part: slice) -> tuple[Source, ...]:
             "mlp.experts.gate_up_proj",
             "n_expert, n_embd, 2*n_ff_exp",
             lambda cfg, t: each(t, lambda expert: transposed(expert)[part]),
+            lambda cfg, gate, up: Experts(
+                cfg.n_expert, lambda e: transposed(interleaved_rows(gate[e], up[e]))
+            ),
         ),
     )
 
@@ -195,7 +261,12 @@ DOWN = (
         ("n_expert, n_embd, n_block_ff, 16", "n_expert, n_embd, n_block_ff"),
         lambda cfg, b, s: Experts(cfg.n_expert, lambda e: mxfp4(b[e], s[e])),
     ),
-    one("mlp.experts.down_proj", "n_expert, n_ff_exp, n_embd", lambda cfg, t: each(t, transposed)),
+    one(
+        "mlp.experts.down_proj",
+        "n_expert, n_ff_exp, n_embd",
+        lambda cfg, t: each(t, transposed),
+        lambda cfg, t: each(t, transposed),
+    ),
 )
 
 
@@ -204,6 +275,7 @@ def _gate_up_bias(part: slice) -> Source:
         "mlp.experts.gate_up_proj_bias",
         "n_expert, 2*n_ff_exp",
         lambda cfg, t: columns(t, np.arange(2 * cfg.n_ff_exp)[part]),
+        lambda cfg, gate, up: interleaved_columns(gate, up),
     )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import AttentionState, DeltaState, LayerState
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
+from junto.formats.gguf_encoding import OutValue
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.layouts import plus_one
 from junto.models.table import Dialect, Ignored, one, stored
 from junto.ops.contract import Rotation, Weight
@@ -44,6 +45,7 @@ class HybridConfig:
     n_head_kv: int
     head_dim: int
     n_rot: int
+    rope_sections: tuple[int, ...]
     rope_theta: float
     ssm_state: int
     ssm_n_head_k: int
@@ -96,16 +98,38 @@ def fields_from_gguf(keys: Keys, n_vocab: int, interval: int | None = None) -> d
         is_attention=_gguf_layers(keys, n_block, interval)[: n_block - n_nextn],
         n_vocab=n_vocab,
         n_rot=keys.integer("rope.dimension_count"),
+        rope_sections=_sections(keys.integers("rope.dimension_sections", absent=())),
         rope_theta=keys.number("rope.freq_base", above=1),
         rms_eps=keys.number("attention.layer_norm_rms_epsilon"),
         may_tie=True,
         **keys.sizes(SIZES, GGUF),
     )
-    keys.integers("rope.dimension_sections", absent=())
     keys.expect("rope.scaling.type", "none")
     keys.expect("attention.value_length", fields["head_dim"])
     keys.expect("ssm.inner_size", fields["ssm_n_head_v"] * fields["ssm_state"])
     return fields
+
+
+def fields_as_gguf(cfg: HybridConfig, *, sectioned: bool = True) -> dict[str, OutValue]:
+    """What `fields_from_gguf` reads, without the prefix.
+
+    sectioned   whether readers want the four sections of the rotary embedding, as llama.cpp does
+                of the Qwen3.5 family
+    """
+    sections = cfg.rope_sections or (cfg.n_rot // 2,)
+    padded = [*sections, *[0] * (4 - len(sections))]
+    return {
+        "block_count": cfg.n_layer + cfg.n_nextn,
+        **written_sizes(SIZES, cfg),
+        **({"nextn_predict_layers": cfg.n_nextn} if cfg.n_nextn else {}),
+        **_written_layers(cfg),
+        "attention.value_length": cfg.head_dim,
+        "attention.layer_norm_rms_epsilon": cfg.rms_eps,
+        "rope.dimension_count": cfg.n_rot,
+        **({"rope.dimension_sections": padded} if sectioned else {}),
+        "rope.freq_base": cfg.rope_theta,
+        "ssm.inner_size": cfg.ssm_inner,
+    }
 
 
 def text_keys(keys: Keys) -> Keys:
@@ -125,6 +149,7 @@ def fields_from_hf(keys: Keys) -> dict[str, Any]:
         is_attention=_hf_layers(text, n_layer),
         n_vocab=text.integer("vocab_size"),
         n_rot=int(text.integer("head_dim") * rope.number("partial_rotary_factor")),
+        rope_sections=_sections(_rope_kind(text, rope).integers("mrope_section", absent=())),
         rope_theta=rope.number("rope_theta", above=1),
         rms_eps=text.number("rms_norm_eps"),
         may_tie=tie.flag("tie_word_embeddings", absent=False),
@@ -158,6 +183,15 @@ def _gguf_layers(keys: Keys, n_block: int, usual: int | None) -> tuple[bool, ...
     return tuple((i + 1) % interval == 0 for i in range(n_block))
 
 
+def _written_layers(cfg: HybridConfig) -> dict[str, OutValue]:
+    """The interval of attention layers, or each layer's kind where no interval gives them."""
+    for interval in range(1, cfg.n_layer + 1):
+        if cfg.is_attention == tuple((i + 1) % interval == 0 for i in range(cfg.n_layer)):
+            return {"full_attention_interval": interval}
+    recurrent = [not attention for attention in cfg.is_attention]
+    return {"attention.recurrent_layers": recurrent + [False] * cfg.n_nextn}
+
+
 def _hf_layers(text: Keys, n_layer: int) -> tuple[bool, ...]:
     interval = text.integer("full_attention_interval", absent=4)
     if "layer_types" not in text:
@@ -171,12 +205,21 @@ def _refuse_unknown_values(text: Keys, rope: Keys) -> None:
     text.expect("attention_bias", False)
     text.expect("attn_output_gate", True)
     text.expect("quantization_config")
-    older = rope is text and "rope_scaling" in text
-    kind = text.section("rope_scaling") if older else rope
+    kind = _rope_kind(text, rope)
     kind.expect("type", "default", "mrope")
     kind.expect("rope_type", "default", "mrope")
     kind.expect("mrope_interleaved", True)
-    kind.integers("mrope_section", absent=())
+
+
+def _rope_kind(text: Keys, rope: Keys) -> Keys:
+    """Where the kind of rotary embedding stands; older files have a section for that alone."""
+    older = rope is text and "rope_scaling" in text
+    return text.section("rope_scaling") if older else rope
+
+
+def _sections(found: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of the multi-section rotary embedding; GGUF adds a fourth of 0."""
+    return found[:3] if found[3:] == (0,) else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +241,31 @@ class Norms:
     attn_norm: F32 = stored("n_embd", hf=one("input_layernorm.weight", convert=plus_one))
     post_attention_norm: F32 = stored(
         "n_embd", hf=one("post_attention_layernorm.weight", convert=plus_one)
+    )
+
+
+# Nor here, for the same reason.
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What the layer that guesses the token after the next has besides an attention layer's."""
+
+    nextn_eh_proj: Weight = stored(
+        "n_embd, 2*n_embd", gguf="nextn.eh_proj.weight", hf="/mtp.fc.weight"
+    )
+    nextn_enorm: F32 = stored(
+        "n_embd",
+        gguf="nextn.enorm.weight",
+        hf=one("/mtp.pre_fc_norm_embedding.weight", convert=plus_one),
+    )
+    nextn_hnorm: F32 = stored(
+        "n_embd",
+        gguf="nextn.hnorm.weight",
+        hf=one("/mtp.pre_fc_norm_hidden.weight", convert=plus_one),
+    )
+    nextn_shared_head_norm: F32 = stored(
+        "n_embd",
+        gguf="nextn.shared_head_norm.weight",
+        hf=one("/mtp.norm.weight", convert=plus_one),
     )
 
 

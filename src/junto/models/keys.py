@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from junto.errors import ModelError
+from junto.formats.gguf_encoding import OutValue
 
 Sizes = Mapping[str, tuple[str, str]]
 """Field of a config -> what it is called in GGUF metadata and in config.json."""
@@ -59,6 +60,11 @@ IGNORED_IN_CONFIG_JSON = frozenset(
     }
 )
 """Keys of config.json that say nothing about how the model computes."""
+
+
+def written_sizes(table: Sizes, cfg: object) -> dict[str, OutValue]:
+    """The way back from `Keys.sizes`: what a GGUF says of the fields of a table."""
+    return {names[GGUF]: int(getattr(cfg, field)) for field, names in table.items()}
 
 
 class Keys:

@@ -69,6 +69,38 @@ def transposed(tensor: Tensor) -> Tensor:
     return replace(tensor, shape=(n_columns, n_rows), read=read)
 
 
+def stacked_rows(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices of the same width and type as one: the rows of the first, then the second's."""
+    assert (first.shape[1:], first.type) == (second.shape[1:], second.type), "parts of one matrix"
+    shape = (first.shape[0] + second.shape[0], *first.shape[1:])
+    return replace(first, shape=shape, read=lambda: np.concatenate([first.data, second.data]))
+
+
+def interleaved_rows(first: Tensor, second: Tensor) -> Tensor:
+    """Two matrices of the same shape and type as one: a row of the first, one of the second."""
+    assert (first.shape, first.type) == (second.shape, second.type), "two halves of one matrix"
+    n_row, n_column = first.shape
+
+    def read() -> U8:
+        return np.stack([first.data, second.data], axis=1).reshape(2 * n_row, -1)
+
+    return replace(first, shape=(2 * n_row, n_column), read=read)
+
+
+def interleaved_columns(first: Tensor, second: Tensor) -> Tensor:
+    """The same, a column of the first, one of the second; their type stores values one by one."""
+    assert (first.shape, first.type) == (second.shape, second.type), "two halves of one matrix"
+    assert first.type.n_per_block == 1, "biases have no blocks"
+    shape = (*first.shape[:-1], 2 * first.shape[-1])
+    n_bytes = first.type.n_bytes_per_block
+
+    def read() -> U8:
+        cells = [half.data.reshape(*half.shape, n_bytes) for half in (first, second)]
+        return np.stack(cells, axis=-2).reshape(*shape[:-1], -1)
+
+    return replace(first, shape=shape, read=read)
+
+
 def mxfp4(blocks: Tensor, scales: Tensor) -> Tensor:
     """A matrix in GGUF's MXFP4 from the publisher's blocks [n, m, 16] and scales [n, m].
 

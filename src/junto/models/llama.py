@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from junto.cache import FLOAT32, AttentionState, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.table import Dialect, Ignored, Table, one, stored
 from junto.ops.contract import Angles, Ops, Rotation, Weight
 from junto.ops.rotary import Llama3Scaling, plain_frequencies
@@ -92,6 +93,27 @@ class Config:
         keys.expect("rope.scaling.type", "none")
         keys.expect("expert_count", 0)
         return _checked(cfg, keys)
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads; Llama-3 scaling is a tensor there."""
+        return {
+            "block_count": self.n_layer,
+            "vocab_size": self.n_vocab,
+            **written_sizes(SIZES, self),
+            "attention.head_count_kv": self.n_head_kv,
+            "attention.key_length": self.head_dim,
+            "attention.value_length": self.head_dim,
+            "attention.layer_norm_rms_epsilon": self.rms_eps,
+            "rope.dimension_count": self.head_dim,
+            "rope.freq_base": self.rope_theta,
+        }
+
+    def rope_divisors(self) -> F32 | None:
+        """What Llama-3 scaling divides frequencies by, float32 [n_pair]; None if there is none."""
+        if self.rope_scaling is None:
+            return None
+        scaled = self.rope_scaling.frequencies(self.rope_theta, self.head_dim)
+        return (plain_frequencies(self.rope_theta, self.head_dim) / scaled).astype(np.float32)
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
@@ -180,7 +202,9 @@ class Whole:
     output: Weight | None = stored(
         "n_vocab, n_embd", hf="/lm_head.weight", may_lack=lambda cfg: cfg.may_tie
     )
-    rope_freqs: F32 | None = stored("n_pair", hf=(), may_lack=lambda cfg: True)
+    rope_freqs: F32 | None = stored(
+        "n_pair", hf=(), may_lack=lambda cfg: True, made=Config.rope_divisors
+    )
 
 
 def _ignored(cfg: Config, dialect: Dialect) -> tuple[Ignored, ...]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import AttentionState
-from junto.models.keys import GGUF, HF, N_LAYER_MAX, Keys
+from junto.formats.gguf_encoding import OutValue
+from junto.models.keys import GGUF, HF, N_LAYER_MAX, Keys, written_sizes
 from junto.models.table import stored
 from junto.ops.contract import Angles, Ops, Rotation, Weight
 from junto.ops.rotary import plain_frequencies
@@ -72,6 +73,17 @@ def fields_from_gguf(keys: Keys, n_vocab: int) -> dict[str, Any]:
     keys.expect("rope.dimension_count", fields["head_dim"])
     keys.expect("rope.scaling.type", "none")
     return fields
+
+
+def fields_as_gguf(cfg: NormedAttentionConfig) -> dict[str, OutValue]:
+    """What `fields_from_gguf` reads, without the prefix."""
+    return {
+        "block_count": cfg.n_layer,
+        **written_sizes(SIZES, cfg),
+        "attention.value_length": cfg.head_dim,
+        "attention.layer_norm_rms_epsilon": cfg.rms_eps,
+        "rope.freq_base": cfg.rope_theta,
+    }
 
 
 def fields_from_hf(keys: Keys) -> dict[str, Any]:

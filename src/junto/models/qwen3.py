@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import FLOAT32, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.models import normed_attention as shared
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
@@ -39,6 +40,10 @@ class Config(NormedAttentionConfig):
         cfg = cls(n_ff=n_ff, **shared.fields_from_gguf(keys, n_vocab))
         cfg.check(keys)
         return cfg
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {**shared.fields_as_gguf(self), "feed_forward_length": self.n_ff}
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import FLOAT32, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.models import hybrid
 from junto.models.architecture import Names
 from junto.models.feed_forward import DenseFeedForward, dense
 from junto.models.gated_attention import GatedAttention, gated_attention
 from junto.models.gated_delta_net import DeltaNet, delta_net
-from junto.models.hybrid import HybridConfig, Norms, Whole
+from junto.models.hybrid import Draft, HybridConfig, Norms, Whole
 from junto.models.keys import Keys
 from junto.models.table import Table
 from junto.ops.contract import Ops
@@ -47,6 +48,10 @@ class Config(HybridConfig):
         cfg.check(keys)
         return cfg
 
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {**hybrid.fields_as_gguf(self), "feed_forward_length": self.n_ff}
+
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
         """From config.json."""
@@ -69,11 +74,17 @@ class DeltaLayer(Norms, DeltaNet, DenseFeedForward):
     """A layer that mixes by the gated delta rule."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayer(AttentionLayer, Draft):
+    """The layer that guesses the token after the next; converted, not run yet."""
+
+
 TENSORS = Table(
     whole=Whole,
     layer=lambda cfg, i: AttentionLayer if cfg.is_attention[i] else DeltaLayer,
     hf_prefixes=hybrid.HF_PREFIXES,
     ignored=hybrid.ignored,
+    draft=DraftLayer,
 )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import FLOAT32, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.models import hybrid
 from junto.models.architecture import Names
 from junto.models.feed_forward import (
@@ -25,8 +26,8 @@ from junto.models.feed_forward import (
 )
 from junto.models.gated_attention import GatedAttention, gated_attention
 from junto.models.gated_delta_net import DeltaNet, delta_net
-from junto.models.hybrid import HybridConfig, Norms, Whole
-from junto.models.keys import GGUF, HF, Keys
+from junto.models.hybrid import Draft, HybridConfig, Norms, Whole
+from junto.models.keys import GGUF, HF, Keys, written_sizes
 from junto.models.table import Table
 from junto.ops.contract import Angles, Ops
 from junto.ops.views import F32, Batch
@@ -71,6 +72,10 @@ class Config(HybridConfig):
         keys.check_experts(cfg.n_expert_used, cfg.n_expert)
         return cfg
 
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {**hybrid.fields_as_gguf(self), **written_sizes(SIZES, self)}
+
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
         """From config.json."""
@@ -99,11 +104,17 @@ class DeltaLayer(Norms, DeltaNet, SharedExperts):
     """A layer that mixes by the gated delta rule."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayer(AttentionLayer, Draft):
+    """The layer that guesses the token after the next; converted, not run yet."""
+
+
 TENSORS = Table(
     whole=Whole,
     layer=lambda cfg, i: AttentionLayer if cfg.is_attention[i] else DeltaLayer,
     hf_prefixes=hybrid.HF_PREFIXES,
     ignored=hybrid.ignored,
+    draft=DraftLayer,
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from junto.cache import FLOAT32, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.models import normed_attention as shared
 from junto.models.architecture import Names
 from junto.models.feed_forward import (
@@ -20,7 +21,7 @@ from junto.models.feed_forward import (
     refuse_other_routing,
     routed,
 )
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, Keys
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, Keys, written_sizes
 from junto.models.normed_attention import NormedAttention, NormedAttentionConfig, normed_attention
 from junto.models.table import Dialect, Ignored, Table, stored
 from junto.ops.contract import Ops, Weight
@@ -59,6 +60,10 @@ class Config(NormedAttentionConfig):
         keys.integer("feed_forward_length", absent=1)  # of the dense layers, which it has none of
         refuse_other_gguf_routing(keys)
         return _checked(cfg, keys)
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {**shared.fields_as_gguf(self), **written_sizes(SIZES, self)}
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from junto.cache import FLOAT32, Cache, KVName, KVType
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models import hybrid
 from junto.models.architecture import Names
@@ -39,8 +40,8 @@ from junto.models.gated_delta_net import (
     tiled_rows,
 )
 from junto.models.hybrid import HybridConfig, Norms, Whole
-from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, Keys
-from junto.models.layouts import I64, columns
+from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, Keys, written_sizes
+from junto.models.layouts import I64, columns, stacked_rows
 from junto.models.table import Source, Table, one, stored
 from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32, Batch, DeltaView
@@ -90,6 +91,13 @@ class Config(HybridConfig):
         keys.integer("feed_forward_length", absent=1)  # of the dense layers, which it has none of
         refuse_other_gguf_routing(keys)
         return _checked(cfg, keys)
+
+    def gguf_keys(self) -> dict[str, OutValue]:
+        """What `from_gguf` reads."""
+        return {
+            **hybrid.fields_as_gguf(self, sectioned=False),
+            **written_sizes(SIZES, self),
+        }
 
     @classmethod
     def from_hf(cls, keys: Keys) -> "Config":
@@ -144,6 +152,26 @@ def _rows(name: str, shape: str, rows: Callable[[Config], I64]) -> Source:
     return one(name, shape, lambda cfg, t: t[rows(cfg)])
 
 
+def _reordered(name: str, shape: str, rows: Callable[[Config], I64]) -> Source:
+    """The same where `rows` are all rows, so that there is a way back."""
+    return one(
+        name, shape, lambda cfg, t: t[rows(cfg)], lambda cfg, ours: ours[np.argsort(rows(cfg))]
+    )
+
+
+def _fused_again(cfg: Config, beta: Tensor, alpha: Tensor) -> Tensor:
+    rows = np.concatenate([_beta_rows(cfg), _alpha_rows(cfg)])
+    return stacked_rows(beta, alpha)[np.argsort(rows)]
+
+
+def _beta_or_alpha(rows: Callable[[Config], I64]) -> Source:
+    return one("ssm_ba.weight", BA, lambda cfg, t: t[rows(cfg)], _fused_again)
+
+
+def _grouped_vector(cfg: Config, vector: Tensor) -> Tensor:
+    return columns(vector, np.argsort(tiled(cfg)))
+
+
 def _tiled_vector(cfg: Config, vector: Tensor) -> Tensor:
     return columns(vector, tiled(cfg))
 
@@ -164,7 +192,7 @@ class DeltaLayer(Norms, DeltaNet, SharedExperts):
     attn_qkv: Weight = stored(
         "n_channel, n_embd",
         gguf=(
-            _rows("attn_qkv.weight", "n_channel, n_embd", tiled_channels),
+            _reordered("attn_qkv.weight", "n_channel, n_embd", tiled_channels),
             _rows("ssm_in.weight", QKVZ, _qkv_rows),
         ),
         hf=_rows("linear_attn.in_proj_qkvz.weight", QKVZ, _qkv_rows),
@@ -172,34 +200,34 @@ class DeltaLayer(Norms, DeltaNet, SharedExperts):
     attn_gate: Weight = stored(
         "ssm_inner, n_embd",
         gguf=(
-            _rows("attn_gate.weight", "ssm_inner, n_embd", tiled_rows),
+            _reordered("attn_gate.weight", "ssm_inner, n_embd", tiled_rows),
             _rows("ssm_in.weight", QKVZ, _z_rows),
         ),
         hf=_rows("linear_attn.in_proj_qkvz.weight", QKVZ, _z_rows),
     )
     ssm_beta: Weight = stored(
         "ssm_n_head_v, n_embd",
-        gguf=_rows("ssm_ba.weight", BA, _beta_rows),
+        gguf=_beta_or_alpha(_beta_rows),
         hf=_rows("linear_attn.in_proj_ba.weight", BA, _beta_rows),
     )
     ssm_alpha: Weight = stored(
         "ssm_n_head_v, n_embd",
-        gguf=_rows("ssm_ba.weight", BA, _alpha_rows),
+        gguf=_beta_or_alpha(_alpha_rows),
         hf=_rows("linear_attn.in_proj_ba.weight", BA, _alpha_rows),
     )
     ssm_a: F32 = stored(
         "ssm_n_head_v",
-        gguf=one("ssm_a", convert=_tiled_vector),
+        gguf=one("ssm_a", convert=_tiled_vector, join=_grouped_vector),
         hf=one("linear_attn.A_log", convert=decay_rate),
     )
     ssm_dt: F32 = stored(
         "ssm_n_head_v",
-        gguf=one("ssm_dt.bias", convert=_tiled_vector),
+        gguf=one("ssm_dt.bias", convert=_tiled_vector, join=_grouped_vector),
         hf=one("linear_attn.dt_bias", convert=_tiled_vector),
     )
     ssm_conv1d: F32 = stored(
         "n_channel, n_tap",
-        gguf=_rows("ssm_conv1d.weight", "n_channel, n_tap", tiled_channels),
+        gguf=_reordered("ssm_conv1d.weight", "n_channel, n_tap", tiled_channels),
         hf=one("linear_attn.conv1d.weight", "n_channel, 1, n_tap", conv),
     )
     ssm_out: Weight = stored("n_embd, ssm_inner", hf="linear_attn.out_proj.weight")

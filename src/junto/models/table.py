@@ -15,11 +15,14 @@ from typing import Any, Literal
 
 from junto.errors import ModelError
 from junto.formats.mapped_file import quoted
-from junto.formats.tensor import Tensor
+from junto.formats.tensor import F32, Tensor
 
 Dialect = Literal["gguf", "hf"]
 Found = Tensor | Sequence[Tensor]
 """One tensor, or one matrix an expert."""
+
+HF_DRAFT = "mtp.layers.0."
+"""What safetensors put before the names of the draft layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +32,24 @@ class Source:
     names    after the prefix; several are handed to `convert` together; {e} runs over the experts
     shapes   as stored, one a name, in config terms; empty: as the field says
     convert  (config, *tensors) -> ours; a name with {e} gives a tuple of tensors
+    join     for writers, the way back: (config, *ours) -> as stored, given all fields that share
+             the name, in their order; a source that converts and has no `join` is not written
     """
 
     names: tuple[str, ...]
     shapes: tuple[str, ...] = ()
     convert: Callable[..., Found] | None = None
+    join: Callable[..., Found] | None = None
 
 
-def one(name: str, shape: str = "", convert: Callable[..., Found] | None = None) -> Source:
+def one(
+    name: str,
+    shape: str = "",
+    convert: Callable[..., Found] | None = None,
+    join: Callable[..., Found] | None = None,
+) -> Source:
     """A source of a single name."""
-    return Source((name,), (shape,) if shape else (), convert)
+    return Source((name,), (shape,) if shape else (), convert, join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,13 @@ class Stored:
     gguf: tuple[Source, ...]
     hf: tuple[Source, ...]
     may_lack: Callable[[Any], bool]
+    made: Callable[[Any], F32 | None]
+
+    def sources(self, field_name: str, dialect: Dialect) -> tuple[Source, ...]:
+        """Where to look in files of a dialect, in this order."""
+        if dialect == "hf":
+            return self.hf
+        return self.gguf or (one(f"{field_name}.weight"),)
 
 
 def stored(
@@ -57,14 +75,16 @@ def stored(
     hf: str | Source | tuple[Source, ...],
     gguf: str | Source | tuple[Source, ...] = "",
     may_lack: Callable[[Any], bool] = lambda cfg: False,
+    made: Callable[[Any], F32 | None] = lambda cfg: None,
 ) -> Any:
     """Declare a field that a file stores.
 
     shape      comma-separated sizes, each a product of config attributes and numbers
     hf, gguf   where to look, in this order; GGUF's default is the field's name + ".weight"
     may_lack   whether the file may do without it (the field is then None)
+    made       what a GGUF says in this tensor and config.json in numbers, worked out for writers
     """
-    return field(metadata={"stored": Stored(shape, _sources(gguf), _sources(hf), may_lack)})
+    return field(metadata={"stored": Stored(shape, _sources(gguf), _sources(hf), may_lack, made)})
 
 
 def _sources(given: str | Source | tuple[Source, ...]) -> tuple[Source, ...]:
@@ -122,6 +142,7 @@ class Table:
                  there counts
     ignored      (config, dialect) -> tensors left alone on purpose
     hf_layers    what safetensors call "layers"
+    draft        dataclass of the layer that drafts, which models do not run yet
     """
 
     whole: type
@@ -129,6 +150,7 @@ class Table:
     hf_prefixes: tuple[str, ...]
     ignored: Callable[[Any, Dialect], tuple[Ignored, ...]]
     hf_layers: str = "layers"
+    draft: type | None = None
 
     def find(
         self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
@@ -144,6 +166,15 @@ class Table:
         ]
         search.refuse_leftovers()
         return Located(whole, layers, notes)
+
+    def find_draft(
+        self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
+    ) -> dict[str, Found | None] | None:
+        """Find the tensors of the draft layer as `find` does; None if there is none."""
+        prefix = HF_DRAFT if dialect == "hf" else f"blk.{cfg.n_layer}."
+        if self.draft is None or not any(name.startswith(prefix) for name in tensors):
+            return None
+        return _Search(cfg, tensors, dialect, source).fields(self.draft, prefix)
 
     def _hf_prefix(self, tensors: Mapping[str, Tensor]) -> str:
         for prefix in self.hf_prefixes:
@@ -180,8 +211,7 @@ class _Search:
         found = {}
         for f in dataclasses.fields(holder):
             spec: Stored = f.metadata["stored"]
-            gguf = spec.gguf or (one(f"{f.name}.weight"),)
-            found[f.name] = self._field(spec, spec.hf if self.dialect == "hf" else gguf, prefix)
+            found[f.name] = self._field(spec, spec.sources(f.name, self.dialect), prefix)
         return found
 
     def _field(self, spec: Stored, sources: tuple[Source, ...], prefix: str) -> Found | None:
@@ -191,17 +221,20 @@ class _Search:
         if spec.may_lack(self.cfg):
             return None
         wanted = " or ".join(
-            " with ".join(repr(_full(name, prefix)) for name in source.names) for source in sources
+            " with ".join(repr(full_name(name, prefix)) for name in source.names)
+            for source in sources
         )
         raise ModelError(f"{self.source}: tensor {wanted} is missing")
 
     def _is_there(self, source: Source, prefix: str) -> bool:
-        return any(_full(name, prefix).replace("{e}", "0") in self.tensors for name in source.names)
+        return any(
+            full_name(name, prefix).replace("{e}", "0") in self.tensors for name in source.names
+        )
 
     def _take(self, spec: Stored, source: Source, prefix: str) -> Found:
         shapes = source.shapes or (spec.shape,) * len(source.names)
         parts = [
-            self._part(_full(name, prefix), shape)
+            self._part(full_name(name, prefix), shape)
             for name, shape in zip(source.names, shapes, strict=True)
         ]
         ours = source.convert(self.cfg, *parts) if source.convert else parts[0]
@@ -209,8 +242,8 @@ class _Search:
         expected = sizes(spec.shape, self.cfg)
         if shape != expected:
             raise ModelError(
-                f"{self.source}: tensor {_full(source.names[0], prefix)!r} gives shape {shape}, "
-                f"expected {expected} = ({spec.shape})"
+                f"{self.source}: tensor {full_name(source.names[0], prefix)!r} gives shape "
+                f"{shape}, expected {expected} = ({spec.shape})"
             )
         return ours
 
@@ -243,6 +276,6 @@ class _Search:
             )
 
 
-def _full(name: str, prefix: str) -> str:
+def full_name(name: str, prefix: str) -> str:
     """A leading "/" marks a name that takes no prefix (lm_head)."""
     return name[1:] if name.startswith("/") else prefix + name
