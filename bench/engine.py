@@ -24,6 +24,7 @@ class Ours:
 
     def __init__(self, path: Path, n_threads: int | None, n_stream: int) -> None:
         self.model = junto.load(path, backend="cpu", n_threads=n_threads, n_slot=n_stream)
+        self.model.settle()
         self._slots: dict[int, int] = {}
 
     def clear(self) -> None:

@@ -137,6 +137,7 @@ def main(words: Sequence[str] | None = None) -> None:
     model = junto.load(
         options.model, backend="cpu", n_threads=options.threads, n_slot=options.streams
     )
+    model.settle()
     ops = model.runner.ops
     assert isinstance(ops, Cpu), "the cpu backend was asked for"
     report: dict[str, Any] = {

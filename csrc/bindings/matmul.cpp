@@ -90,18 +90,6 @@ void fill(PackedMatrix& w, std::int64_t expert, const Rows& rows, ThreadPool& po
   w.fill(expert, rows.data(), rows.stride(0), pool);
 }
 
-// 0, or the errno of the write that failed.
-int write(const PackedMatrix& w,
-          std::int64_t expert,
-          const Rows& rows,
-          int descriptor,
-          std::int64_t offset,
-          ThreadPool& pool) {
-  check_rows("write", w, expert, rows);
-  const nb::gil_scoped_release release;
-  return w.write(expert, rows.data(), rows.stride(0), {descriptor, offset}, pool);
-}
-
 std::uint64_t run_checksum(const Bytes& data, ThreadPool& pool) {
   const nb::gil_scoped_release release;
   return checksum(data.data(), size(data, 0), pool);
@@ -216,15 +204,6 @@ void bind_matmul(nb::module_& m) {
            nb::arg("rows").noconvert(),
            nb::arg("pool"),
            "Pack one expert's stored rows, uint8 [n_out, bytes of a row].")
-      .def(
-          "write",
-          &write,
-          nb::arg("expert"),
-          nb::arg("rows").noconvert(),
-          nb::arg("descriptor"),
-          nb::arg("offset"),
-          nb::arg("pool"),
-          "Pack one expert's rows into a file in which the matrix begins at `offset`; 0, or errno.")
       .def_static("size",
                   &packed_size,
                   nb::arg("type"),

@@ -3,11 +3,7 @@
 // From the blocks of a GGUF to the packed form of packed.h. Codes are spread out to one byte a
 // value for 16 rows and 32 k-values, then laid into vectors; scales move as they are.
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 
 #include "kernels/pack_rows.h"
 
@@ -64,21 +60,6 @@ const Row* find_row(std::string_view name) {
   return found == std::end(kTypes) ? nullptr : found;
 }
 
-// 0, or errno.
-int write_all(int descriptor, const u8* from, std::size_t n, std::int64_t offset) {
-  while (n > 0) {
-    const ssize_t written = ::pwrite(descriptor, from, n, static_cast<off_t>(offset));
-    if (written < 0 && errno != EINTR) return errno;
-    if (written == 0) return ENOSPC;
-    if (written > 0) {
-      from += written;
-      offset += written;
-      n -= static_cast<std::size_t>(written);
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 const TypeInfo* find_type(std::string_view name) {
@@ -131,32 +112,6 @@ void PackedMatrix::fill(std::int64_t expert,
     for (std::int64_t g = first; g < last; ++g)
       pack_group(rows, row_stride, g, first_group + static_cast<std::size_t>(g) * group_bytes());
   });
-}
-
-int PackedMatrix::write(std::int64_t expert,
-                        const std::uint8_t* rows,
-                        std::int64_t row_stride,
-                        const FileRange& file,
-                        ThreadPool& pool) const {
-  constexpr std::size_t kPiece = std::size_t{1} << 20;  // stays in the second-level cache
-  const auto in_piece = static_cast<std::int64_t>(std::max<std::size_t>(1, kPiece / group_bytes()));
-  const std::size_t piece_bytes = static_cast<std::size_t>(in_piece) * group_bytes();
-  std::uint8_t* const scratch =
-      pool.buffer<std::uint8_t>(0, pool.size() * static_cast<std::int64_t>(piece_bytes));
-  std::atomic<int> error{0};
-  pool.loop(n_group(), in_piece, [&](std::int64_t first, std::int64_t last, int thread) {
-    std::uint8_t* const piece = scratch + static_cast<std::size_t>(thread) * piece_bytes;
-    for (std::int64_t g = first; g < last; ++g)
-      pack_group(rows, row_stride, g, piece + static_cast<std::size_t>(g - first) * group_bytes());
-    const std::int64_t skipped =
-        (expert * n_group() + first) * static_cast<std::int64_t>(group_bytes());
-    const int failed = write_all(file.descriptor,
-                                 piece,
-                                 static_cast<std::size_t>(last - first) * group_bytes(),
-                                 file.offset + skipped);
-    if (failed != 0) error.store(failed);
-  });
-  return error.load();
 }
 
 }  // namespace junto

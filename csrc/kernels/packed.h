@@ -94,12 +94,6 @@ const TypeInfo* find_type(std::string_view name);
 // Names of all types, in the order of the table in pack.cpp.
 std::vector<std::string_view> type_names();
 
-// Where a packed matrix begins in an open file.
-struct FileRange {
-  int descriptor;
-  std::int64_t offset;
-};
-
 // A matrix [n_out, n_in], or a stack of them [n_expert, n_out, n_in], in packed form.
 class PackedMatrix {
  public:
@@ -141,13 +135,6 @@ class PackedMatrix {
             const std::uint8_t* rows,
             std::int64_t row_stride,
             ThreadPool& pool);
-
-  // The same into a file that will be mapped, past this process's own memory; 0, or errno.
-  int write(std::int64_t expert,
-            const std::uint8_t* rows,
-            std::int64_t row_stride,
-            const FileRange& file,
-            ThreadPool& pool) const;
 
  private:
   void pack_group(const std::uint8_t* rows,

@@ -138,11 +138,6 @@ class PackedMatrix:
     def fill(self, expert: int, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), device='cpu', writable=False)], pool: ThreadPool) -> None:
         """Pack one expert's stored rows, uint8 [n_out, bytes of a row]."""
 
-    def write(self, expert: int, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), device='cpu', writable=False)], descriptor: int, offset: int, pool: ThreadPool) -> int:
-        """
-        Pack one expert's rows into a file in which the matrix begins at `offset`; 0, or errno.
-        """
-
     @staticmethod
     def size(type: str, n_expert: int, n_out: int, n_in: int) -> int:
         """Bytes that such a matrix takes."""

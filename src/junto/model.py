@@ -85,6 +85,15 @@ class Model:
         """Most tokens of one sequence."""
         return self.runner.cache.n_ctx
 
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Wait until packed weights are kept for the next start, where they are to be.
+
+        tell   hears of (bytes written, bytes of all)
+
+        A program that ends sooner waits all the same, unless an interrupt ends the writing.
+        """
+        self.runner.ops.settle(tell)
+
     def logits(self, token_ids: Sequence[int] | np.ndarray) -> F32:
         """Logits after each token of one fresh sequence: float32 [n_tok, n_vocab].
 

@@ -72,6 +72,9 @@ class FakeModel:
         self._error = error
         self._pause_s = pause_s
 
+    def settle(self, tell: object = None) -> None:
+        """Nothing is kept."""
+
     def load(self, path: Path, **options: Any) -> "FakeModel":
         self.loaded.append((path, options))
         return self

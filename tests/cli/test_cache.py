@@ -21,6 +21,7 @@ def keep(source: Path) -> None:
     store = open_store([source], _kernels.ThreadPool(1), worth_keeping=0)
     assert isinstance(store, PackedWriter)
     store.finish()
+    store.settle()
 
 
 def test_an_empty_folder_is_listed_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:

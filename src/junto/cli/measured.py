@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from junto.cli.loading_bar import loading_bar
+from junto.cli.opening import keep_packed as keep_packed_weights
 from junto.cli.options import KVType
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def load_measured(
             keep_packed=keep_packed,
             progress=progress,
         )
+    keep_packed_weights(model)  # the disk would take time from what is measured
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
     return model

@@ -41,3 +41,12 @@ def open_model(
     if sys.stderr.isatty():
         print(f"context: {model.n_ctx:,} tokens", file=sys.stderr)
     return model
+
+
+def keep_packed(model: "Model") -> None:
+    """Wait, with a bar, until packed weights are kept for the next start; Ctrl-C does without."""
+    with loading_bar(f"{model.name} for the next start (Ctrl-C skips)", "keeping") as tell:
+        try:
+            model.settle(tell)
+        except KeyboardInterrupt:
+            print("note: packed weights are not kept", file=sys.stderr)

@@ -13,7 +13,7 @@ import typer
 
 from junto.cli.answer_writer import AnswerWriter
 from junto.cli.exit_code import ExitCode
-from junto.cli.opening import open_model
+from junto.cli.opening import keep_packed, open_model
 from junto.cli.options import (
     Backend,
     BackendChosen,
@@ -128,6 +128,7 @@ def run(
             )
             writer.take_reply(reply)
         writer.report()
+        keep_packed(loaded)
     except BrokenPipeError:
         forget_stdout()
         raise typer.Exit(ExitCode.BROKEN_PIPE) from None

@@ -4,7 +4,7 @@ Shapes are given as [rows, columns]; `n_tok` counts the rows of a ragged batch. 
 float32. A backend may keep weights in any form it likes behind `Weight.handle`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -124,6 +124,10 @@ class Ops(Protocol):
 
     def loading(self) -> AbstractContextManager[None]:
         """Around the taking of a model's weights; if it fails, it leaves nothing behind."""
+        ...
+
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Wait for what loading began in the background; `tell` hears of (bytes done, of all)."""
         ...
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:

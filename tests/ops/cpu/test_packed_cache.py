@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,15 +12,17 @@ import numpy as np
 import pytest
 
 from junto import _kernels
+from junto.formats.tensor import Tensor
 from junto.model import Model, assemble
 from junto.models.loading import locate, open_file
 from junto.ops.cpu import Cpu
 from junto.ops.cpu.packed_cache import clear, kept, open_store
 from junto.ops.cpu.packed_file import HEAD, PackedFile, boot
 from junto.ops.cpu.packed_writer import PackedWriter
-from junto.ops.cpu.store import InMemory, Store
+from junto.ops.cpu.store import InMemory, Shape, Store
 from junto.ops.views import F32
 from tests.tiny.models import MIXES
+from tests.tiny.random_weights import affine
 
 MIX = MIXES["gpt_oss_mxfp4_q8_0"]
 IDS = [int(i) for i in MIX.model.tokens(70)]
@@ -41,7 +45,9 @@ def loaded(source: Path, folder: Path, seen: list[Store]) -> Model:
 
 def logits(source: Path, folder: Path) -> tuple[F32, Store]:
     seen: list[Store] = []
-    return loaded(source, folder, seen).logits(IDS), seen[0]
+    answer = loaded(source, folder, seen).logits(IDS)
+    seen[0].settle()
+    return answer, seen[0]
 
 
 def in_memory(source: Path) -> F32:
@@ -137,20 +143,47 @@ def test_the_data_is_compared_once_after_a_reboot(source: Path) -> None:
     np.testing.assert_array_equal(again, expected)
 
 
-def test_two_writers_at_once_leave_one_whole_file(source: Path) -> None:
-    folder = source.parent / "packed"
+def begun(source: Path, folder: Path) -> PackedWriter:
+    """A writer that has packed everything, and not begun to write."""
     pool = _kernels.ThreadPool(1)
-    other = open_store([source], pool, folder=folder, worth_keeping=0)
-    assert isinstance(other, PackedWriter)
-    os.rename(partial_of(folder), partial_of(folder).with_name(".another.partial"))
+    store = open_store([source], pool, folder=folder, worth_keeping=0)
+    assert isinstance(store, PackedWriter)
+    store.matrix(Shape("w", "F32", 1, 64, 4096), [tensor("w", (64, 4096))], pool)
+    return store
+
+
+def tensor(name: str, shape: tuple[int, int]) -> Tensor:
+    return Tensor.from_array(name, affine(name, shape, 0.0, 1.0), "test")
+
+
+def test_two_writers_at_once_leave_one_whole_file(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second to end replaces the first's file; nobody removes what a living writer writes."""
+    folder = source.parent / "packed"
+    may_go_on, pwrite = threading.Event(), os.pwrite
+
+    def waiting(descriptor: int, data: memoryview, offset: int) -> int:
+        assert may_go_on.wait(60)
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", waiting)
+    slow = begun(source, folder)
+    slow.finish()
+    while not list(folder.glob(".*.partial")):
+        time.sleep(0.01)
+    os.rename(partial_of(folder), folder / ".another.partial")  # as another process names it
+    slow_partial = folder / ".another.partial"
+    dead = folder / ".dead.partial"
+    dead.write_bytes(b"left by a process that was killed")
+    monkeypatch.setattr(os, "pwrite", pwrite)
     logits(source, folder)
     assert isinstance(logits(source, folder)[1], PackedFile)
-    assert (folder / ".another.partial").exists(), "a living writer's file is left alone"
-    other.abandon()
-    del other  # the mapping holds the file open too; its lock goes with the last descriptor
-    os.utime(source, ns=(0, 1))
-    logits(source, folder)
-    assert not (folder / ".another.partial").exists(), "a dead one's is removed"
+    assert slow_partial.exists()
+    assert not dead.exists()
+    may_go_on.set()
+    slow.settle()
+    assert "No such file" in slow.notes[0], "its file has another name here, so it cannot end"
 
 
 def partial_of(folder: Path) -> Path:
@@ -158,7 +191,30 @@ def partial_of(folder: Path) -> Path:
     return partial
 
 
-def test_an_interrupted_start_leaves_nothing_behind(source: Path) -> None:
+def test_an_interrupt_while_it_is_waited_for_leaves_nothing_behind(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = source.parent / "packed"
+    pwrite = os.pwrite
+
+    def slowly(descriptor: int, data: memoryview, offset: int) -> int:
+        time.sleep(0.05)
+        return pwrite(descriptor, data[:4096], offset)
+
+    monkeypatch.setattr(os, "pwrite", slowly)
+    store = begun(source, folder)
+    store.finish()
+
+    def interrupt(done: int, total: int) -> None:
+        assert 0 <= done <= total == 64 * 4096 * 4
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.settle(interrupt)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupted_start_writes_nothing(source: Path) -> None:
     folder = source.parent / "packed"
 
     def interrupt(n_bytes: int) -> None:
@@ -172,31 +228,21 @@ def test_an_interrupted_start_leaves_nothing_behind(source: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_disk_that_fills_up_costs_only_the_next_start(source: Path) -> None:
-    """What is in the file when a write fails stays readable; the rest goes into memory."""
+def test_a_disk_that_fills_up_costs_only_the_next_start(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = source.parent / "packed"
     expected = in_memory(source)
-    stores: list[PackedWriter] = []
 
-    class Full(PackedWriter):
-        def matrix(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-            if len(self._entries) == 2 and self._descriptor >= 0:
-                full = os.open("/dev/full", os.O_WRONLY)
-                os.dup2(full, self._descriptor)
-                os.close(full)
-            return super().matrix(*args, **kwargs)
+    def full(descriptor: int, data: memoryview, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def store(pool: _kernels.ThreadPool) -> Store:
-        folder.mkdir()
-        stores.append(Full(folder / "x.packed", "key", source, 1 << 24))
-        return stores[0]
-
-    if not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full")
-    model = assemble(locate(open_file(source)), Cpu(2, store=store))
+    monkeypatch.setattr(os, "pwrite", full)
+    seen: list[Store] = []
+    model = loaded(source, folder, seen)
+    model.settle()
     np.testing.assert_array_equal(model.logits(IDS), expected)
-    reason = os.strerror(errno.ENOSPC)
-    assert any(reason in note for note in model.notes)
+    assert os.strerror(errno.ENOSPC) in seen[0].notes[0]
     assert list(folder.iterdir()) == []
 
 
@@ -204,7 +250,7 @@ def test_a_disk_with_too_little_room_is_left_alone(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = source.parent / "packed"
-    usage = shutil.disk_usage(source.parent)._replace(free=10**6)
+    usage = shutil.disk_usage(source.parent)._replace(free=10**4)
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     _, store = logits(source, folder)
     assert isinstance(store, InMemory)
@@ -232,6 +278,7 @@ def test_clear_takes_all_or_only_what_has_no_source(source: Path, tmp_path: Path
     shutil.copy(source, other)
     logits(source, folder)
     model = loaded(other, folder, [])
+    model.settle()
     other.unlink()
     assert [file.source for file in clear(folder, only_stale=True)] == [other]
     assert [file.source for file in kept(folder)] == [source]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from junto.cli.exit_code import ExitCode
-from junto.cli.opening import open_model
+from junto.cli.opening import keep_packed, open_model
 from junto.cli.options import (
     Backend,
     BackendChosen,
@@ -130,6 +130,7 @@ def chat(
     talk = Chat(session, _screen(is_terminal, hide_reasoning), _reader(is_terminal))
     _greet(talk, loaded)
     _run(talk)
+    keep_packed(loaded)
     if talk.n_failed and not is_terminal:
         raise typer.Exit(ExitCode.ERROR)
 

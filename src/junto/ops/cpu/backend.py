@@ -70,6 +70,10 @@ class Cpu:
             raise
         self._store.finish()
 
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Wait until packed weights are kept for the next start."""
+        self._store.settle(tell)
+
     @contextmanager
     def step(self) -> Iterator[None]:
         """Keep the workers spinning, so that a kernel costs less than a microsecond to share."""

@@ -69,14 +69,13 @@ def open_store(
     if path.exists():
         with suppress(Unusable):
             return PackedFile(path, key, pool)
-    n_most = size + size // 8 + (64 << 20)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
         free = shutil.disk_usage(folder).free
-        if free < 2 * n_most:
-            return _in_memory(progress, f"{free / 1e9:.1f} GB free, {2 * n_most / 1e9:.1f} needed")
-        return PackedWriter(path, key, files[0].resolve(), n_most, progress)
+        if free < 2 * size:
+            return _in_memory(progress, f"{free / 1e9:.1f} GB free, {2 * size / 1e9:.1f} needed")
+        return PackedWriter(path, key, files[0].resolve(), progress)
     except OSError as error:
         return _in_memory(progress, f"{folder}: {error.strerror}")
 

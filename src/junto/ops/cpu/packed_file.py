@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +141,9 @@ class PackedFile:
 
     def abandon(self) -> None:
         """Nothing was begun."""
+
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """There is nothing to wait for."""
 
     def _part(self, entry: Entry) -> U8:
         return self._bytes[entry.offset : entry.offset + entry.shape.n_bytes]

@@ -1,115 +1,128 @@
-"""Writes a packed file while a model takes its weights.
+"""Packs into memory, and writes a packed file from there when all weights are taken.
 
-The file appears under its name only when all of it is written; until then it has a temporary one,
-and is locked, so that others know its writer lives. The form is told in `packed_file`.
+Writing goes on beside the model's work, since a disk can be far slower than packing. The file
+appears under its name only when all of it is written; until then it has a temporary one, and is
+locked, so that others know its writer lives. The form is told in `packed_file`.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from junto._kernels import PackedMatrix, ThreadPool, checksum
-from junto.formats.mapped_file import forget_pages
 from junto.formats.tensor import Tensor
-from junto.ops.cpu.packed_file import HEAD, MAGIC, PAGE, Entry, boot, map_bytes, over
+from junto.ops.cpu.packed_file import HEAD, MAGIC, PAGE, Entry, boot
 from junto.ops.cpu.store import InMemory, Progress, Shape, unseen
+
+PIECE = 16 << 20
+"""Bytes of one write: large ones get large pages, which a later start maps."""
+
+HUGE_PAGE = 2 << 20
 
 
 class PackedWriter:
-    """Packs into a file under a temporary name, which gets its own when `finish` is called.
+    """A store in memory that is also written to `path`; a full disk costs only the file."""
 
-    A disk that fills up ends the writing, not the start: the rest is packed into memory.
-    """
-
-    def __init__(
-        self, path: Path, key: str, source: Path, n_most: int, progress: Progress = unseen
-    ) -> None:
-        """Begin a file of at most `n_most` bytes; OSError where none can be made."""
+    def __init__(self, path: Path, key: str, source: Path, progress: Progress = unseen) -> None:
+        """Nothing is written before `finish`."""
         self.notes: list[str] = []
         self.path = path
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # a sign of life, see packed_cache
-            os.ftruncate(self._descriptor, n_most)
-            self._bytes = map_bytes(self._descriptor, n_most)
-        except BaseException:
-            self.abandon()
-            raise
         self._key = key
         self._source = source
-        self._entries: list[Entry] = []
-        self._end = PAGE
-        self._progress = progress
-        self._in_memory: InMemory | None = None
+        self._memory = InMemory(progress)
+        self._made: list[tuple[Shape, PackedMatrix]] = []
+        self._n_written = 0
+        self._given_up = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def matrix(self, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool) -> PackedMatrix:
-        """Pack the next matrix behind the last."""
-        if self._in_memory is not None:
-            return self._in_memory.matrix(shape, experts, pool)
-        begin, end = self._end, self._end + shape.n_bytes
-        assert end <= len(self._bytes), "the file is made for all matrices"
-        part = self._bytes[begin:end]
-        matrix = over(shape, part)
-        for i, expert in enumerate(experts):
-            rows = expert.data
-            failed = matrix.write(i, rows, self._descriptor, begin, pool)
-            if failed:
-                return self._without_file(failed, shape, experts, pool)
-            forget_pages(rows)
-            self._progress(rows.nbytes)
-        self._entries.append(Entry(shape, begin, checksum(part, pool)))
-        self._end = -(-end // PAGE) * PAGE
+        """Pack the next matrix."""
+        matrix = self._memory.matrix(shape, experts, pool)
+        self._made.append((shape, matrix))
         return matrix
 
-    def _without_file(
-        self, failed: int, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool
-    ) -> PackedMatrix:
-        """Go on in memory. The matrices so far stay in the file, which has no name any more."""
-        self.notes.append(f"{self.path.parent}: {os.strerror(failed)}; packed weights are not kept")
-        self.abandon()
-        self._in_memory = InMemory(self._progress)
-        return self._in_memory.matrix(shape, experts, pool)
-
     def finish(self) -> None:
-        """Write index and head, and give the file its name; on failure say so in `notes`."""
-        if self._in_memory is not None:
+        """Begin to write; a program that ends meanwhile waits, unless it is interrupted."""
+        self._thread = threading.Thread(target=self._write, name="junto-packed-writer")
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Nothing was begun."""
+
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Wait until the file is there; `tell` hears of (bytes written, bytes of all).
+
+        An interrupt ends the writing, and nothing of it stays.
+        """
+        if self._thread is None:
             return
+        total = sum(shape.n_bytes for shape, _ in self._made)
         try:
-            self._write_index()
-            os.replace(self._partial, self.path)
+            while self._thread.is_alive():
+                if tell is not None:
+                    tell(self._n_written, total)
+                self._thread.join(0.1)
+        except KeyboardInterrupt:
+            self._given_up.set()
+            self._thread.join()
+            raise
+
+    def _write(self) -> None:
+        descriptor = -1
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            descriptor = os.open(self._partial, flags, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a sign of life, see packed_cache
+            entries, end = self._write_matrices(descriptor)
+            if not self._given_up.is_set():
+                self._write_index(descriptor, entries, end)
+                os.replace(self._partial, self.path)
         except OSError as error:
             self.notes.append(f"{self.path}: {error.strerror}; packed weights are not kept")
-        self.abandon()
+        finally:
+            self._partial.unlink(missing_ok=True)
+            if descriptor >= 0:
+                os.close(descriptor)
 
-    def _write_index(self) -> None:
+    def _write_matrices(self, descriptor: int) -> tuple[list[Entry], int]:
+        entries: list[Entry] = []
+        pool = ThreadPool(1)  # the model works with its own meanwhile
+        end = PAGE
+        for shape, matrix in self._made:
+            unit = HUGE_PAGE if shape.n_bytes >= HUGE_PAGE else PAGE
+            begin = -(-end // unit) * unit
+            end = begin + shape.n_bytes
+            data = matrix.data.data
+            for start in range(0, shape.n_bytes, PIECE):
+                if self._given_up.is_set():
+                    return entries, end
+                piece = data[start : start + PIECE]
+                _write_all(descriptor, piece, begin + start)
+                self._n_written += len(piece)
+            entries.append(Entry(shape, begin, checksum(matrix.data, pool)))
+        return entries, -(-end // PAGE) * PAGE
+
+    def _write_index(self, descriptor: int, entries: Sequence[Entry], end: int) -> None:
         index = json.dumps(
             {
                 "key": self._key,
                 "source": str(self._source),
-                "matrices": [asdict(entry) for entry in self._entries],
+                "matrices": [asdict(entry) for entry in entries],
             }
         ).encode()
-        os.ftruncate(self._descriptor, self._end)
-        _write_all(self._descriptor, index, self._end)
+        _write_all(descriptor, memoryview(index), end)
         digest = hashlib.sha256(index).digest()
-        head = HEAD.pack(MAGIC, boot(), self._end, len(index), digest)
-        _write_all(self._descriptor, head, 0)
-
-    def abandon(self) -> None:
-        """Remove what has no name yet, and close; matrices that were handed out stay readable."""
-        self._partial.unlink(missing_ok=True)
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        head = HEAD.pack(MAGIC, boot(), end, len(index), digest)
+        _write_all(descriptor, memoryview(head), 0)
 
 
-def _write_all(descriptor: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        n = os.pwrite(descriptor, view, offset)
-        view, offset = view[n:], offset + n
+def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
+    while data:
+        n = os.pwrite(descriptor, data, offset)
+        data, offset = data[n:], offset + n

@@ -53,6 +53,10 @@ class Store(Protocol):
         """No more will be made: leave nothing behind."""
         ...
 
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Wait for what was begun by `finish`; `tell` hears of (bytes done, bytes of all)."""
+        ...
+
 
 class InMemory:
     """Packs into memory of this process."""
@@ -76,3 +80,6 @@ class InMemory:
 
     def abandon(self) -> None:
         """Nothing was begun."""
+
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """There is nothing to wait for."""

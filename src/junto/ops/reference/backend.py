@@ -1,5 +1,6 @@
 """The reference backend as one object: it holds weights and hands each op to its module."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from junto.ops.reference import (
@@ -30,6 +31,9 @@ class Reference(matrices.Matrices):
     def loading(self) -> AbstractContextManager[None]:
         """Weights stay where they are."""
         return nullcontext()
+
+    def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Nothing was begun."""
 
     rms_norm = staticmethod(elementwise.rms_norm)
     layer_norm = staticmethod(elementwise.layer_norm)
