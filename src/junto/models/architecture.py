@@ -99,6 +99,13 @@ def architectures() -> tuple[Architecture, ...]:
     return tuple(found)
 
 
+FORMS_OF_OTHERS = {
+    "gptoss": "Ollama's own form of gpt-oss, whose tensors bear other names; fetch the common one: "
+    "junto pull gpt-oss:20b",
+}
+"""Files of other programs that hold an architecture read here in a form that is not."""
+
+
 def by_gguf_name(metadata: Mapping[str, object], source: str) -> tuple[Architecture, str]:
     """The architecture a GGUF names, and the name, which prefixes its keys."""
     name = metadata.get("general.architecture")
@@ -107,6 +114,8 @@ def by_gguf_name(metadata: Mapping[str, object], source: str) -> tuple[Architect
     for architecture in architectures():
         if name in architecture.ARCHITECTURES.gguf:
             return architecture, name
+    if name in FORMS_OF_OTHERS:
+        raise ModelError(f"{source}: 'general.architecture' is {name!r}, {FORMS_OF_OTHERS[name]}")
     known = sorted(n for a in architectures() for n in a.ARCHITECTURES.gguf)
     raise ModelError(_unknown(source, "'general.architecture'", name, known))
 
