@@ -202,8 +202,8 @@ def test_unknown_architecture_lists_the_known_ones() -> None:
 
 def test_ollamas_form_of_gpt_oss_says_where_the_common_one_is() -> None:
     assert refusal(gguf_file("gptoss", {}, [])) == (
-        "fake.gguf: 'general.architecture' is 'gptoss', Ollama's own form of gpt-oss, whose tensors "
-        "bear other names; fetch the common one: junto pull gpt-oss:20b"
+        "fake.gguf: 'general.architecture' is 'gptoss', Ollama's own form of gpt-oss, whose "
+        "tensors bear other names; fetch the common one: junto pull gpt-oss:20b"
     )
 
 
