@@ -72,7 +72,9 @@ def test_huge_number_is_refused_or_allocates_little(name: str) -> None:
         cfg = blueprint.cfg
         tracemalloc.start()
         blueprint.architecture.make_cache(cfg, N_SLOT, cfg.n_ctx_train)
-        _ = cfg.rotation(None) if callable(cfg.rotation) else cfg.rotation
+        rotation = getattr(cfg, "rotation", None)  # GPT-2 has none
+        if callable(rotation):
+            rotation(None)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < MAX_BYTES, what
