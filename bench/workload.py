@@ -99,9 +99,18 @@ def alternate(
     pairs = []
     for i in range(n_pair):
         if i % 2 == 0:
-            first = work.run(ours)
-            pairs.append((first, work.run(theirs)))
+            first = _rested(ours, work)
+            pairs.append((first, _rested(theirs, work)))
         else:
-            second = work.run(theirs)
-            pairs.append((work.run(ours), second))
+            second = _rested(theirs, work)
+            pairs.append((_rested(ours, work), second))
     return pairs
+
+
+REST_S = 0.5
+"""Threads of an engine may spin for a while after its work, on processors that the other needs."""
+
+
+def _rested(engine: Engine, work: Workload) -> float:
+    time.sleep(REST_S)
+    return work.run(engine)
