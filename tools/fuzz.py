@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.formats.fuzzing import MAX_BYTES, TARGETS, Campaign
+from tests.peak_memory import peak_bytes
 
 TURN_SECONDS = 1.0
 N_SHOWN = 5
@@ -81,11 +82,6 @@ def report(campaigns: list[Campaign], seconds: float, seed: int, n_bytes_grown: 
     print(json.dumps(total))
 
 
-def peak() -> int:
-    """The largest memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
 def main() -> int:
     """Run, report, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -95,12 +91,12 @@ def main() -> int:
     options = parser.parse_args()
     seed = secrets.randbits(32) if options.seed is None else options.seed
     protect()
-    start = peak()
+    start = peak_bytes()
     memory = Path("/dev/shm")  # files that never touch a disk
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         campaigns = fuzz(options.seconds, seed, Path(folder))
     keep(campaigns, options.keep)
-    report(campaigns, options.seconds, seed, peak() - start)
+    report(campaigns, options.seconds, seed, peak_bytes() - start)
     failed = any(campaign.failures for campaign in campaigns)
     if failed:
         print(f"inputs that failed are kept in {options.keep}", file=sys.stderr)

@@ -7,7 +7,6 @@ moments.
 """
 
 import random
-import resource
 import shutil
 import sys
 import time
@@ -27,6 +26,7 @@ from junto.formats.safetensors_writer import write_safetensors
 from junto.formats.tensor import Tensor
 from tests.formats import mutation
 from tests.formats.seeds import GGUF_SEEDS, INDEX_SEEDS, SAFETENSORS_SEEDS, SHARDS
+from tests.peak_memory import peak_bytes
 
 MAX_SECONDS = 1.0
 MAX_BYTES = 200 << 20
@@ -176,13 +176,13 @@ class Campaign:
     def _try(self, content: bytes) -> None:
         path = self.folder / self._target.file_name
         path.write_bytes(content)
-        n_read, peak, start = self.n_read, _peak(), time.process_time()
+        n_read, peak, start = self.n_read, peak_bytes(), time.process_time()
         try:
             is_new = self.coverage.trace(lambda: self._read(path))
         except Exception:
             self.failures.append((content, traceback.format_exc()))
             is_new = False
-        seconds, grown = time.process_time() - start, _peak() - peak
+        seconds, grown = time.process_time() - start, peak_bytes() - peak
         self.n_tried += 1
         self.slowest = max(self.slowest, seconds)
         if seconds > MAX_SECONDS or grown > MAX_BYTES:
@@ -214,7 +214,3 @@ class Campaign:
 def _check_message(message: str) -> None:
     if "\n" in message or len(message) > MAX_MESSAGE:
         raise ValueError(f"a message of {len(message)} characters: {message!r:.300}")
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -20,6 +20,7 @@ from junto.errors import JuntoError
 from junto.formats.gguf import GGUFFile
 from junto.models.loading import open_file
 from tests.data_dir import REPOSITORY
+from tests.peak_memory import peak_bytes
 
 MAX_SECONDS = 1.0
 MAX_BYTES = 200 << 20
@@ -49,12 +50,8 @@ def run(paths: Iterable[Path]) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
 def _outcome(path: Path) -> Outcome:
-    peak, start = _peak(), time.process_time()
+    peak, start = peak_bytes(), time.process_time()
     refused = loaded = ""
     try:
         _read_all(path)
@@ -64,7 +61,7 @@ def _outcome(path: Path) -> Outcome:
         junto.load(path)
     except JuntoError as error:
         loaded = str(error)
-    return Outcome(refused, loaded, time.process_time() - start, _peak() - peak)
+    return Outcome(refused, loaded, time.process_time() - start, peak_bytes() - peak)
 
 
 def _read_all(path: Path) -> None:
