@@ -42,6 +42,20 @@ def test_json_holds_facts_by_section_and_warnings(
     assert {"kernels"} <= {warning["section"] for warning in report["warnings"]}
 
 
+def test_models_are_those_of_this_folder_of_the_hub_and_of_our_folders(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, snapshot = elsewhere / "own", elsewhere / "hub/hub/models--a--b/snapshots" / ("1" * 40)
+    monkeypatch.setenv("JUNTO_MODELS", str(own))
+    for folder, name in ((elsewhere, "here"), (own, "far"), (snapshot, "m")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.gguf").write_bytes(b"x" * 10**7)
+    assert main(["doctor", "--json"]) == 0
+    models = json.loads(capsys.readouterr().out)["facts"]["models"]
+    assert models[str(elsewhere / "here.gguf")] == models["far"] == "0.01 GB"
+    assert any(name.startswith("a/b") for name in models)
+
+
 def test_a_system_that_tells_nothing_is_no_failure(
     elsewhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

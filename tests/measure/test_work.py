@@ -12,7 +12,7 @@ from junto.measure.work import Counting, Work
 from junto.ops.contract import Routing
 from junto.ops.cpu import Cpu
 from junto.ops.cpu.weights import packed
-from junto.ops.views import BlockTable, DeltaView, KVView, Span
+from junto.ops.views import AgedKV, BlockTable, Codes, DeltaView, KVView, Span
 from tests.tiny.models import MIXES, TINY
 
 
@@ -79,6 +79,21 @@ def test_a_window_bounds_the_keys_that_are_read(window: int | None, n_seen: int)
     q = np.zeros((3, 4, 5), np.float32)
     counting.as_ops().attention(q, q, q, view, scale=1.0, window=window)
     assert counting.work == Work(n_seen * 2 * 2 * 5 * 2)
+
+
+def test_blocks_that_have_aged_are_read_as_codes() -> None:
+    """A query at 402, in block 6: blocks 1 to 3 are codes of one byte, 0 and 4 to 6 are float16."""
+    k, codes = np.zeros((7, 2, 32, 64), np.float16), np.zeros((4, 2, 32, 64), np.int8)
+    scales = np.zeros((4, 2, 1, 64), np.float16)
+    table = BlockTable(1, np.arange(3, dtype=np.int32))
+    both = Codes(codes, scales), Codes(codes.transpose(0, 1, 3, 2), scales)
+    aged = AgedKV(*both, 1, 2, (np.zeros(1, np.int32),), (table,), (0,))
+    view = KVView(k, k.transpose(0, 1, 3, 2), (Span(0, 0, 1, 402),), (table,), aged)
+    counting = Counting(_Deaf())
+    q = np.zeros((1, 4, 32), np.float32)
+    counting.as_ops().attention(q, q, q, view, scale=1.0)
+    n_near = 403 - 3 * 64
+    assert counting.work == Work(2 * 2 * (n_near * 32 * 2 + 3 * (64 * 32 + 64 * 2)))
 
 
 @pytest.mark.parametrize(("pos", "n_tok", "n_state", "n_entry"), [(64, 1, 1, 1), (100, 70, 2, 64)])

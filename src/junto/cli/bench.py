@@ -16,7 +16,7 @@ import typer
 from junto.cli.default_model import chosen_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.measured import cpu_of, load_measured
-from junto.cli.options import KVType
+from junto.cli.options import Debug, KVChosen, KVType, ModelPath, NoCache, Threads
 from junto.cli.progress import progress
 from junto.cli.table import table
 from junto.cli.whole_numbers import whole_numbers
@@ -33,14 +33,7 @@ N_CHECKED_TOKEN = 8
 
 def bench(
     context: typer.Context,
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
-            " left out.",
-            show_default=False,
-        ),
-    ] = None,
+    model: ModelPath = None,
     n_prompt: Annotated[
         int, typer.Option("-p", "--n-prompt", min=0, help="Tokens of the prompt; 0: no prefill.")
     ] = 512,
@@ -53,10 +46,8 @@ def bench(
     streams: Annotated[
         str, typer.Option(metavar="LIST", help="Sequences that decode at once, as in 1,4,16.")
     ] = "1",
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; all processors if left out.")
-    ] = None,
-    kv: Annotated[KVType, typer.Option(help="How keys and values are held.")] = KVType.AUTO,
+    threads: Threads = None,
+    kv: KVChosen = KVType.AUTO,
     reps: Annotated[int, typer.Option(min=1, help="Runs of each test.")] = 5,
     limits: Annotated[
         bool, typer.Option("--limits", help="Measure the machine too, and tell the share reached.")
@@ -65,10 +56,8 @@ def bench(
         bool, typer.Option("--json", help="Write the JSON line alone, without the table.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random tokens.")] = 0,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep no packed weights for the next start.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    no_cache: NoCache = False,
+    debug: Debug = False,
 ) -> None:
     """Measure a model's speed on this machine, after a check that it computes rightly.
 

@@ -57,8 +57,17 @@ def _findings() -> "list[Finding]":
     found += diagnosis.of_software(versions())
     found += models_found.of_packed_files()
     found += _default_model()
-    found += models_found.of_models(Path.cwd(), Path.home())
+    found += models_found.of_models(_models())
     return found
+
+
+def _models() -> list[tuple[str, int]]:
+    """GGUF files of this folder, then what `junto list` shows: how each is called, its bytes."""
+    from junto.library.find import all_models
+
+    files = [path for path in sorted(Path.cwd().glob("*.gguf")) if path.is_file()]
+    here = [(str(path), path.stat().st_size) for path in files]
+    return here + [(model.name, model.n_bytes) for model in all_models()]
 
 
 def _default_model() -> "Iterable[Finding]":

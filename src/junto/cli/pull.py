@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from junto.cli.loading_bar import loading_bar
+from junto.cli.options import Debug
 
 if TYPE_CHECKING:
     from junto.library.hub import Plan
@@ -25,7 +26,7 @@ def pull(
             show_default=False,
         ),
     ],
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Fetch a model from the Hugging Face hub; its path is printed.
 

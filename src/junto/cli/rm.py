@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from junto.cli.options import Debug
 from junto.errors import LibraryError
 
 
@@ -15,7 +16,7 @@ def rm(
         typer.Argument(metavar="NAME", help="A name that junto list shows.", show_default=False),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Remove a model from the hub's cache or from a folder of JUNTO_MODELS.
 

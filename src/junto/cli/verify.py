@@ -14,7 +14,7 @@ import typer
 from junto.cli.default_model import chosen_model
 from junto.cli.exit_code import ExitCode
 from junto.cli.measured import cpu_of, load_measured
-from junto.cli.options import KVType
+from junto.cli.options import Debug, KVChosen, KVType, ModelPath, NoCache, Threads
 from junto.cli.progress import progress
 from junto.cli.table import table
 
@@ -28,32 +28,21 @@ N_TOKEN = 31
 
 def verify(
     context: typer.Context,
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
-            " left out.",
-            show_default=False,
-        ),
-    ] = None,
+    model: ModelPath = None,
     every: Annotated[
         bool, typer.Option("--all", help="All layers, not a sample; minutes for a big file.")
     ] = False,
     n_tok: Annotated[
         int, typer.Option("-p", "--n-prompt", min=1, help="Tokens of the prompt; one more follows.")
     ] = N_TOKEN,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; all processors if left out.")
-    ] = None,
-    kv: Annotated[KVType, typer.Option(help="How keys and values are held.")] = KVType.AUTO,
+    threads: Threads = None,
+    kv: KVChosen = KVType.AUTO,
     seed: Annotated[int, typer.Option(min=0, help="Of the random tokens.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object instead of the table.")
     ] = False,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep no packed weights for the next start.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    no_cache: NoCache = False,
+    debug: Debug = False,
 ) -> None:
     """Compare what the kernels make of a file with what the NumPy reference makes of it.
 

@@ -1,8 +1,7 @@
 """Files that this machine already has: packed weights of junto, and models of any program."""
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from junto.measure.diagnosis import Finding
@@ -36,32 +35,11 @@ def _free_disk(folder: Path) -> int | None:
         return None
 
 
-def of_models(
-    here: Path, home: Path, environment: Mapping[str, str] = os.environ
-) -> Iterator[Finding]:
-    """GGUF files in this folder, and where other programs keep theirs."""
-    hub = Path(environment.get("HF_HOME") or home / ".cache" / "huggingface") / "hub"
-    places = (here, hub, home / ".cache" / "llama.cpp", home / "models")
-    found = [path for place in places for path in _models_in(place)]
-    for path in found[:N_SHOWN]:
-        yield Finding("models", str(path), f"{_size(path) / 1e9:.2f} GB")
-    if len(found) > N_SHOWN:
-        yield Finding("models", "more", str(len(found) - N_SHOWN))
-    if not found:
-        yield Finding("models", "found", "none here, in ~/models or in known caches")
-
-
-def _models_in(folder: Path) -> list[Path]:
-    """GGUF files in a folder or, as the hub's cache has them, some levels below."""
-    patterns = ("*.gguf", "models--*/snapshots/*/*.gguf", "models--*/snapshots/*/*/*.gguf")
-    try:
-        return sorted(path for pattern in patterns for path in folder.glob(pattern))
-    except OSError:
-        return []
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def of_models(models: Sequence[tuple[str, int]]) -> Iterator[Finding]:
+    """Models by name or path, with their bytes; only so many that the rest is still seen."""
+    for name, n_bytes in models[:N_SHOWN]:
+        yield Finding("models", name, f"{n_bytes / 1e9:.2f} GB")
+    if len(models) > N_SHOWN:
+        yield Finding("models", "more", str(len(models) - N_SHOWN))
+    if not models:
+        yield Finding("models", "found", "none here, and none that junto list shows")

@@ -15,7 +15,7 @@ import numpy as np
 from junto.measure.onlooker import Onlooker
 from junto.ops.contract import Ops, Routing, Weight
 from junto.ops.cpu.weights import packed
-from junto.ops.views import CHUNK, F32, DeltaView, KVView, Span
+from junto.ops.views import CHUNK, F32, AgedKV, DeltaView, KVView, Span
 
 FLOAT_TYPES = frozenset(["F64", "F32", "F16", "BF16"])
 """Types whose products take float activations."""
@@ -93,9 +93,20 @@ def _embed(table: Weight, token_ids: Any) -> Work:
 def _attention(
     q: F32, k: F32, v: F32, view: KVView, *, window: int | None = None, **named: Any
 ) -> Work:
-    """Keys and values that the queries of each span see."""
+    """Keys and values that the queries of each span see, in the form that its last one sees."""
     block = _n_bytes_each(view.k) + _n_bytes_each(view.v)
-    return Work(sum(_n_seen(span, window) for span in view.spans) * block // CHUNK)
+    n_bytes = 0
+    for span in view.spans:
+        n_aged = len(view.aged.held_as_codes((span.end - 1) // CHUNK)) if view.aged else 0
+        n_bytes += (_n_seen(span, window) - n_aged * CHUNK) * block // CHUNK
+        n_bytes += n_aged * _n_bytes_aged(view.aged)
+    return Work(n_bytes)
+
+
+def _n_bytes_aged(aged: AgedKV | None) -> int:
+    """Bytes of the codes and scales of a block."""
+    parts = (aged.k, aged.v) if aged else ()
+    return sum(_n_bytes_each(part.codes) + _n_bytes_each(part.scales) for part in parts)
 
 
 def _n_seen(span: Span, window: int | None) -> int:
