@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,8 @@ def _list(metadata: Mapping[str, Any], key: str, source: str) -> Sequence[Any]:
         raise TextError(f"{source}: no '{PREFIX}{key}'; the file holds no vocabulary to read text")
     if isinstance(value, str) or not hasattr(value, "__len__"):
         raise TextError(f"{source}: '{PREFIX}{key}' is not a list")
-    return value  # type: ignore[no-any-return]
+    values: Sequence[Any] = value
+    return values
 
 
 def _strings(metadata: Mapping[str, Any], key: str, source: str) -> list[str]:
@@ -115,7 +116,7 @@ def _merges(metadata: Mapping[str, Any], source: str) -> list[tuple[str, str]]:
             f"{source}: '{PREFIX}merges' entry {wrong} is {merges[wrong]!r:.80},"
             " expected two tokens with one blank between"
         )
-    return pairs  # type: ignore[return-value]
+    return cast("list[tuple[str, str]]", pairs)
 
 
 def check_id(value: object, n_vocab: int, where: str) -> int:

@@ -92,16 +92,14 @@ def _tensors(blueprint: Blueprint, kind: QuantType) -> list[OutTensor]:
 
 def _as_type(found: Found, kind: QuantType) -> Found:
     """Its values in another type, made when they are read: those of one expert at a time."""
-    if isinstance(found, Tensor):
+    if isinstance(found, Tensor) and (found.type == kind or len(found.shape) < 3):
         return _plain(found, kind)
-    return each(found, lambda tensor: _plain(tensor, kind))  # type: ignore[no-any-return]
+    return each(found, lambda tensor: _plain(tensor, kind))
 
 
 def _plain(tensor: Tensor, kind: QuantType) -> Tensor:
     if tensor.type == kind:
         return tensor
-    if len(tensor.shape) > 2:
-        return each(tensor, lambda t: _plain(t, kind))  # type: ignore[no-any-return]
 
     def read() -> U8:
         values = tensor.float32()

@@ -146,6 +146,6 @@ class Experts(Sequence[Tensor]):
         return self._make(chosen) if isinstance(chosen, int) else [self._make(i) for i in chosen]
 
 
-def each(stack: Tensor | Sequence[Tensor], convert: Callable[[Tensor], Tensor]) -> Any:
+def each(stack: Tensor | Sequence[Tensor], convert: Callable[[Tensor], Tensor]) -> Experts:
     """A conversion of each expert's matrix, one by one, so that reading one reads no other."""
     return Experts(len(stack), lambda expert: convert(stack[expert]))
