@@ -25,9 +25,10 @@ def test_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Mo
     counts = Tensor.from_array("token_embd.weight.counts", np.ones((1, 1), np.float32), "x")
     tensors = [OutTensor.copy(importance), OutTensor.copy(counts)]
     write_gguf(tmp_path / "imatrix.gguf", {"general.type": "imatrix"}, tensors)
+    (tmp_path / "chat.jinja").write_text("{{ messages }}")
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^    junto (.+)$", PAGE, re.MULTILINE)
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command in commands:
         assert main(shlex.split(command)) == 0, command
 

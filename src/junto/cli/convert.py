@@ -67,6 +67,16 @@ def convert(
     draft: Annotated[
         Draft, typer.Option(help="Whether layers that draft tokens are taken along.")
     ] = Draft.KEEP,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set metadata, as general.name=Mine or tokenizer.chat_template=@template.jinja"
+            " (a file's content); may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     split_max_size: Annotated[
         str | None,
         typer.Option(
@@ -98,13 +108,14 @@ def convert(
     from junto.convert import convert as run_conversion
     from junto.convert import join as run_join
 
-    if join and (type_ or keep or imatrix or split_max_size):
+    if join and (type_ or keep or imatrix or split_max_size or set_):
         raise typer.BadParameter("--join copies; leave the other options out, or leave it out")
     wishes = Wishes(
         type=type_,
         keep=tuple(map(_pair, keep or ())),
         imatrix=imatrix,
         draft=draft.value,
+        metadata=tuple(map(_edit, set_ or ())),
         max_part_bytes=None if split_max_size is None else n_bytes(split_max_size),
         force=force,
     )
@@ -122,6 +133,13 @@ def _pair(text: str) -> tuple[str, str]:
     if not pattern or not kind:
         raise typer.BadParameter(f"--keep is {text!r}, expected PATTERN=TYPE, as attn_v=Q6_K")
     return pattern, kind
+
+
+def _edit(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise typer.BadParameter(f"--set is {text!r}, expected KEY=VALUE, as general.name=Mine")
+    return key, value
 
 
 def n_bytes(text: str) -> int:

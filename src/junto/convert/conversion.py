@@ -5,17 +5,20 @@ at all; memory does not depend on their size.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from junto.convert.checkpoint_folder import write_folder
 from junto.convert.content import Content, Draft, from_checkpoint, from_gguf
+from junto.convert.metadata_edits import edited
 from junto.convert.progress import Progress, counted
 from junto.convert.recoding import Recoder
 from junto.convert.summary import Summary, summarise
 from junto.convert.types import RECIPES, Choice, Types
 from junto.errors import DiskError, RequestError
 from junto.formats.gguf import GGUFFile, read_gguf
+from junto.formats.gguf_encoding import OutValue
 from junto.formats.gguf_split_writer import write_gguf_parts
 from junto.formats.gguf_writer import write_gguf
 from junto.formats.out_tensor import Advance, OutTensor
@@ -34,6 +37,7 @@ class Wishes:
     keep             (pattern of tensor names, type), the last that fits counts
     imatrix          file of an importance matrix
     draft            what becomes of layers that draft tokens
+    metadata         (key, value as text) to be set in a GGUF, see `metadata_edits`
     max_part_bytes   the most bytes of a part, if the GGUF is to be in parts
     force            whether files that exist are replaced
     """
@@ -42,6 +46,7 @@ class Wishes:
     keep: tuple[tuple[str, str], ...] = ()
     imatrix: Path | None = None
     draft: Draft = "keep"
+    metadata: tuple[tuple[str, str], ...] = ()
     max_part_bytes: int | None = None
     force: bool = False
 
@@ -66,8 +71,9 @@ def convert(
     _refuse_existing(target, wishes)
     content = _content(open_file(source), wishes)
     importance = read_importance(wishes.imatrix) if wishes.imatrix else None
+    metadata = edited(content.metadata, wishes.metadata)
     tensors, notes = _chosen(content, wishes, importance)
-    files = _write(target, content, tensors, wishes.max_part_bytes, counted(tensors, progress))
+    files = _write(target, metadata, tensors, wishes.max_part_bytes, counted(tensors, progress))
     return summarise(files, tensors, (*content.notes, *notes))
 
 
@@ -93,7 +99,8 @@ def _check(wishes: Wishes) -> None:
 
 def _refuse_for_folder(wishes: Wishes) -> bool:
     """Whether to replace; RequestError for wishes that only a GGUF can meet."""
-    for name, value in (("--keep", wishes.keep), ("--imatrix", wishes.imatrix)):
+    only_gguf = ("--keep", wishes.keep), ("--imatrix", wishes.imatrix), ("--set", wishes.metadata)
+    for name, value in only_gguf:
         if value:
             raise RequestError(f"{name} is for GGUF files; name the target *.gguf")
     if wishes.max_part_bytes is not None:
@@ -154,14 +161,14 @@ def _instead(choice: Choice) -> list[tuple[str, str]]:
 
 def _write(
     target: Path,
-    content: Content,
+    metadata: Mapping[str, OutValue],
     tensors: list[OutTensor],
     max_part_bytes: int | None,
     advance: Advance | None,
 ) -> list[Path]:
     if max_part_bytes is None:
-        write_gguf(target, content.metadata, tensors, advance)
+        write_gguf(target, metadata, tensors, advance)
         return [target]
     return write_gguf_parts(
-        target.with_suffix(""), content.metadata, tensors, max_bytes=max_part_bytes, advance=advance
+        target.with_suffix(""), metadata, tensors, max_bytes=max_part_bytes, advance=advance
     )
