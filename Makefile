@@ -22,8 +22,8 @@ help: ## list the targets
 
 venv: $(VENV) ## make .venv: junto in editable form, with what the tests need
 
-run: $(VENV) $(SMOLLM2) ## write text with the real SmolLM2-135M (fetches 93 MB once)
-	$(BIN)/junto run -p "Why is the sky blue?" -n 64 --temp 0
+run: $(VENV) ## write stories with the small models in the box
+	$(BIN)/junto run -p "Tell me a story about a fox." --seed 1
 
 test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
 	@$(MAKE) --no-print-directory $(SMOLLM2) || \

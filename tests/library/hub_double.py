@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from junto.library import demos
+
 COMMIT = "1f" * 20
 LARGE = (".gguf", ".safetensors")
 
@@ -82,6 +84,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path, address: str = "") ->
     places = {"HF_HOME": "hf", "HF_HUB_CACHE": "hf/hub", "OLLAMA_MODELS": "ollama"}
     for name, place in places.items() | {"LLAMA_CACHE": "llama"}.items():
         monkeypatch.setenv(name, str(folder / place))
+    monkeypatch.setattr(demos, "NAMES", ())
     monkeypatch.setenv("HF_ENDPOINT", address or "http://127.0.0.1:9")
     return folder / "hf" / "hub"
 

@@ -1,19 +1,21 @@
 """Bits per byte of the held-out text: the one number by which models of any tokenizer compare.
 
 Text is cut into windows that overlap, so that all but a window's first tokens are predicted from at
-least a quarter of it. Knows no family beyond its text marker.
+least a quarter of it. Knows no family and no framework.
 """
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
 from tools.train_demo.batches import Rows
-from tools.train_demo.network import Network
-from tools.train_demo.render import Renderer
+
+Nats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+TokenNats = Callable[[Rows], Nats]
+"""Of windows [n_row, n_ctx + 1] the nats of each token but the first, [n_row, n_ctx]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class HeldOut:
     """Windows [n_window, n_ctx + 1], which targets count [n_window, n_ctx], and their bytes."""
 
     ids: Rows
-    counts: Any
+    counts: npt.NDArray[np.bool_]
     n_bytes: int
 
     def first(self, n_window: int, n_bytes_of: list[int]) -> "HeldOut":
@@ -31,33 +33,31 @@ class HeldOut:
         return HeldOut(self.ids[some], self.counts[some], n_bytes)
 
 
-def windows(renderer: Renderer, texts: list[str], n_ctx: int) -> tuple[HeldOut, list[int]]:
-    """Windows over the texts, and the bytes that each window's counted tokens stand for."""
-    assert renderer.tokenizer is not None, "held-out text is counted in tokens"
+def windows(
+    texts: Iterable[Sequence[int]], decode: Callable[[list[int]], str], n_ctx: int
+) -> tuple[HeldOut, list[int]]:
+    """Windows over texts given as ids, and the bytes that each window's counted tokens stand for.
+
+    decode   ids to text; ids that mark the ends of a text are nothing
+    """
     rows, counts, n_bytes = [], [], []
     step = n_ctx * 3 // 4
     for text in texts:
-        ids = np.asarray(renderer.plain(text).ids, np.int32)
+        ids = np.asarray(text, np.int32)
         for start in range(0, len(ids) - n_ctx - 1, step):
             counted = np.arange(n_ctx) >= (0 if start == 0 else n_ctx - step)
             row = ids[start : start + n_ctx + 1]
             rows.append(row)
             counts.append(counted)
-            decoded = renderer.tokenizer.decode(row[1:][counted].tolist())
+            decoded = decode(row[1:][counted].tolist())
             n_bytes.append(len(decoded.encode()))
     return HeldOut(np.stack(rows), np.stack(counts), sum(n_bytes)), n_bytes
 
 
-def bits_per_byte(network: Network, held_out: HeldOut, n_row: int = 8) -> float:
-    """Mean bits that the network needs for a byte of held-out text."""
+def bits_per_byte(token_nats: TokenNats, held_out: HeldOut, n_row: int = 8) -> float:
+    """Mean bits that a model needs for a byte of held-out text."""
     nats = 0.0
-    with torch.no_grad():
-        for start in range(0, len(held_out.ids), n_row):
-            rows = torch.from_numpy(held_out.ids[start : start + n_row]).long()
-            counts = torch.from_numpy(held_out.counts[start : start + n_row])
-            scores = network.logits(rows[:, :-1])
-            losses = torch.nn.functional.cross_entropy(
-                scores.flatten(0, 1), rows[:, 1:].flatten(), reduction="none"
-            )
-            nats += float(losses[counts.flatten()].sum())
+    for start in range(0, len(held_out.ids), n_row):
+        rows = slice(start, start + n_row)
+        nats += float(token_nats(held_out.ids[rows])[held_out.counts[rows]].sum())
     return nats / math.log(2) / held_out.n_bytes

@@ -9,6 +9,7 @@ of order n below the highest are of distinct predecessors; one discount an order
 import argparse
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,26 +88,30 @@ def _look_up(keys: I64, values: I64, wanted: I64) -> I64:
     return np.where(keys[index] == wanted, values[index], 0)
 
 
-def bits_per_byte(corpus: Corpus, n: int, tokenizer: Tokenizer | None) -> float:
-    """Of the held-out texts, under a model of the training texts; without tokenizer over bytes."""
-    n_vocab = tokenizer.get_vocab_size() if tokenizer else 257
-    train = np.concatenate([_ids(text, n, tokenizer) for text in [*corpus.books, *corpus.stories]])
-    model = NGram(train, n, n_vocab)
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a text is counted in: `encode` gives ids, `marker`, the last, stands before a text."""
+
+    encode: Callable[[str], Sequence[int]]
+    marker: int
+
+
+BYTES = Units(lambda text: list(text.encode()), 256)
+
+
+def bits_per_byte(corpus: Corpus, n: int, units: Units) -> float:
+    """Of the held-out texts, under a model of the training texts."""
+    train = np.concatenate([_ids(text, n, units) for text in [*corpus.books, *corpus.stories]])
+    model = NGram(train, n, units.marker + 1)
     bits = sum(
-        -float(np.log2(model.probabilities(_ids(text, n, tokenizer))).sum())
-        for text in corpus.held_out
+        -float(np.log2(model.probabilities(_ids(text, n, units))).sum()) for text in corpus.held_out
     )
     return bits / sum(len(text.encode()) for text in corpus.held_out)
 
 
-def _ids(text: str, n: int, tokenizer: Tokenizer | None) -> I64:
-    """A text's tokens after n - 1 markers of its beginning, the last id of the vocabulary."""
-    if tokenizer is None:
-        ids, marker = list(text.encode()), 256
-    else:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        marker = tokenizer.get_vocab_size() - 1
-    return np.asarray([marker] * (n - 1) + ids, np.int64)
+def _ids(text: str, n: int, units: Units) -> I64:
+    """A text's tokens after n - 1 markers of its beginning."""
+    return np.asarray([units.marker] * (n - 1) + list(units.encode(text)), np.int64)
 
 
 def main() -> None:
@@ -118,10 +123,14 @@ def main() -> None:
     given = options.parse_args()
     corpus = read_corpus(given.text / "text")
     tokenizer = Tokenizer.from_file(str(given.tokenizer))
+    tokens = Units(
+        lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
+        tokenizer.get_vocab_size() - 1,
+    )
     results = {
         "order": given.order,
-        "bits_per_byte_of_tokens": round(bits_per_byte(corpus, given.order, tokenizer), 4),
-        "bits_per_byte_of_bytes": round(bits_per_byte(corpus, given.order, None), 4),
+        "bits_per_byte_of_tokens": round(bits_per_byte(corpus, given.order, tokens), 4),
+        "bits_per_byte_of_bytes": round(bits_per_byte(corpus, given.order, BYTES), 4),
     }
     assert all(math.isfinite(value) for value in results.values())
     print(json.dumps(results))

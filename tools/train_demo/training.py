@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tools.train_demo.batches import Epoch, make_epoch
+from tools.train_demo.batches import Epoch, Rows, make_epoch
 from tools.train_demo.corpus import Corpus
 from tools.train_demo.experts import usage
 from tools.train_demo.held_out import bits_per_byte, windows
@@ -88,7 +88,9 @@ class Training:
         self.optimizer = Optimizer(*split_parameters(network), decay=plan.decay)
         self.step, self.epoch, self.row, self.n_token = 0, 0, 0, 0
         self.seconds_before, self.started = 0.0, time.process_time()
-        held_out, n_bytes = windows(renderer, corpus.held_out, plan.n_ctx)
+        assert renderer.tokenizer is not None, "held-out text is counted in tokens"
+        texts = [renderer.plain(text).ids for text in corpus.held_out]
+        held_out, n_bytes = windows(texts, renderer.tokenizer.decode, plan.n_ctx)
         self.quick = held_out.first(N_WINDOW_QUICK, n_bytes)
         self.rows: Epoch | None = None
         if self.checkpoint.exists():
@@ -171,9 +173,15 @@ class Training:
         ids, weights = self.rows.ids[some], self.rows.weights[some]
         return torch.from_numpy(ids).long(), torch.from_numpy(weights)
 
+    def _token_nats(self, rows: Rows) -> Any:
+        ids = torch.from_numpy(rows).long()
+        with torch.no_grad():
+            scores = self.network.logits(ids[:, :-1]).transpose(1, 2)
+            return torch.nn.functional.cross_entropy(scores, ids[:, 1:], reduction="none").numpy()
+
     def _log(self, loss: Loss) -> None:
         with torch.autocast("cpu", torch.bfloat16):
-            held_out = bits_per_byte(self.network, self.quick)
+            held_out = bits_per_byte(self._token_nats, self.quick)
         line = {
             "step": self.step,
             "epoch": self.epoch,

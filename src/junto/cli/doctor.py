@@ -4,12 +4,14 @@ Facts first, warnings with what to do last. Nothing that a system lacks makes it
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from junto.cli.default_model import chosen_model
 
 if TYPE_CHECKING:
     from junto.measure.diagnosis import Finding
@@ -56,7 +58,7 @@ def _findings() -> "list[Finding]":
     found += diagnosis.of_environment()
     found += diagnosis.of_software(versions())
     found += models_found.of_packed_files()
-    found += _default_model()
+    found.append(diagnosis.Finding("models", "without a name", str(chosen_model(None))))
     found += models_found.of_models(_models())
     return found
 
@@ -68,17 +70,6 @@ def _models() -> list[tuple[str, int]]:
     files = [path for path in sorted(Path.cwd().glob("*.gguf")) if path.is_file()]
     here = [(str(path), path.stat().st_size) for path in files]
     return here + [(model.name, model.n_bytes) for model in all_models()]
-
-
-def _default_model() -> "Iterable[Finding]":
-    from junto.cli.default_model import find_default_model
-    from junto.errors import ModelError
-    from junto.measure.diagnosis import Finding
-
-    try:
-        yield Finding("models", "without a name", str(find_default_model()))
-    except ModelError as error:
-        yield Finding("models", "without a name", str(error))
 
 
 def _print_section(findings: "Sequence[Finding]") -> None:

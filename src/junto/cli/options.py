@@ -35,8 +35,8 @@ class KVType(StrEnum):
 ModelPath = Annotated[
     Path | None,
     typer.Argument(
-        help="A GGUF file, a folder of safetensors, or a name (see junto list); SmolLM2-135M if"
-        " left out.",
+        help="A GGUF file, a folder of safetensors, or a name (see junto list); the small one in"
+        " the box (demo:qwen35moe) if left out.",
         show_default=False,
     ),
 ]

@@ -45,10 +45,14 @@ def pull(
     """
     if context.obj is not None:
         context.obj.debug = debug
-    from junto.library import hub
+    from junto.library import demos, hub
     from junto.library.names import demand_name
     from junto.library.places import hub_folder
 
+    if (demo := demos.called(name)) is not None:
+        print(f"{demo.name} comes with junto, there is nothing to fetch", file=sys.stderr)
+        print(demo.path)
+        return
     plan = hub.plan(demand_name(name), hub_folder())
     print(_told(plan), file=sys.stderr)
     try:

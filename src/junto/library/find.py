@@ -1,7 +1,8 @@
 """From what someone wrote for MODEL to the path of a model.
 
-A path that exists wins. Then a name of the hub, long or short, that is in its cache; then the names
-that `junto list` shows, with those of Ollama, case aside. Nothing is fetched.
+A path that exists wins. Then those that come with junto (`demo:NAME`), then a name of the hub, long
+or short, that is in its cache; then the names that `junto list` shows, with those of Ollama, case
+aside. Nothing is fetched.
 """
 
 import difflib
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from junto.errors import LibraryError
-from junto.library import folders, hub_cache, ollama
+from junto.library import demos, folders, hub_cache, ollama
 from junto.library.found import OLLAMA, OWN, Found
 from junto.library.names import read_name
 from junto.library.places import (
@@ -25,7 +26,8 @@ _FILE_ENDS = (".gguf", ".safetensors", ".json")
 
 
 def all_models(env: Environment = os.environ) -> Iterator[Found]:
-    """Every model that is found on this machine: of the hub, of our folders, of others'."""
+    """Every model that is found on this machine: in the box, of the hub, in folders."""
+    yield from demos.models()
     yield from hub_cache.models(hub_folder(env))
     for folder in own_folders(env):
         yield from folders.models(folder, OWN)
@@ -45,6 +47,8 @@ def find_model(name: str | os.PathLike[str], env: Environment = os.environ) -> P
     text = os.fspath(name)
     if os.path.exists(text):
         return Path(text)
+    if (demo := demos.called(text)) is not None:
+        return demo.path
     models = list(all_models(env))
     found = find_among(models, text)
     if found is not None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-HUB, OLLAMA, OWN = "hub", "Ollama", "JUNTO_MODELS"
+HUB, OLLAMA, OWN, DEMO = "hub", "Ollama", "JUNTO_MODELS", "junto"
 """Origins that something depends on; others are the names of programs."""
 
 

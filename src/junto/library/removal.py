@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from junto.errors import LibraryError
-from junto.library.found import OLLAMA, OWN, Found, Snapshot
+from junto.library.found import DEMO, OLLAMA, OWN, Found, Snapshot
 
 
 def refuse_others(model: Found) -> None:
@@ -17,6 +17,8 @@ def refuse_others(model: Found) -> None:
             f"{model.name}: it lies in Ollama's store, which junto leaves alone; remove it with:"
             f" ollama rm {model.name}"
         )
+    if model.origin == DEMO:
+        raise LibraryError(f"{model.name}: it comes with junto and stays with it")
     if model.snapshot is None and model.origin != OWN:
         raise LibraryError(
             f"{model.name}: it lies in a folder of {model.origin}, which junto leaves alone; remove"
