@@ -39,7 +39,7 @@ void float_rows(
   for (int t = 0; t < T; ++t) even[t] = odd[t] = set1(0.0f);
   std::int64_t k = 0;
   for (; k + 2 <= n_in; k += 2) {
-    prefetch(group + kAhead);
+    prefetch_far(group + kAhead);
     const vf w0 = Stored::load16(group), w1 = Stored::load16(group + Stored::kBytes);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {

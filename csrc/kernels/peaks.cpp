@@ -20,10 +20,9 @@ namespace {
 using std::int64_t;
 
 constexpr int kChains = kVectors >= 32 ? 16 : std::max(1, kVectors / 2);
-constexpr int kTable = 16;                // steps until the operands come again
-constexpr int64_t kReadGrain = 1 << 18;   // floats that one thread takes at a time: 1 MB
-constexpr int64_t kReadStep = 4 * 16;     // floats of one step
-constexpr int64_t kReadAhead = 4096 / 4;  // floats, as far as product kernels look ahead
+constexpr int kTable = 16;               // steps until the operands come again
+constexpr int64_t kReadGrain = 1 << 18;  // floats that one thread takes at a time: 1 MB
+constexpr int64_t kReadStep = 4 * 16;    // floats of one step
 
 template <class F>
 double seconds(const F& run) {
@@ -42,7 +41,6 @@ double read_rate(const float* data, int64_t n, ThreadPool& pool) {
     pool.loop(n_step, grain, [&](int64_t first, int64_t last, int) {
       vf a = set1(0), b = a, c = a, d = a;
       for (const float* p = data + first * kReadStep; p < data + last * kReadStep; p += kReadStep) {
-        for (int line = 0; line < 4; ++line) prefetch(p + kReadAhead + 16 * line);
         a = add(a, load(p));
         b = add(b, load(p + 16));
         c = add(c, load(p + 32));

@@ -24,7 +24,9 @@ TileKernel legacy_kernel(Type type);
 TileKernel k_kernel(Type type);
 TileKernel iq_kernel(Type type);
 
-constexpr std::int64_t kAhead = 3072;  // bytes that prefetch runs ahead of the weights
+// Bytes that prefetch runs ahead of the weights, into the second-level cache. Nearer, or into the
+// first, products of one row lose up to a third of the read bandwidth (docs/performance.md).
+constexpr std::int64_t kAhead = 8192;
 
 template <class Codec>
 inline vi dot(vi acc, vb w, const std::int8_t* a) {
@@ -86,7 +88,7 @@ void quantised_rows(
     for (int i = 0; i < Codec::kTiles; ++i) {
       constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
       for (std::int64_t line = 0; line < kPart; line += 64)
-        prefetch(group + kPart * i + line + kAhead);
+        prefetch_far(group + kPart * i + line + kAhead);
       vb codes[8];
       vf scale[Codec::kGroups];
       vf minimum[Codec::kGroups];

@@ -292,5 +292,6 @@ inline constexpr int kWideOffset = 128;
 inline vi dot4_wide(const vi& acc, const vb& w, const std::int8_t* a) { return dot4(acc, w, a); }
 
 inline void prefetch(const void*) {}
+inline void prefetch_far(const void*) {}
 
 }  // namespace junto::JUNTO_ISA
