@@ -4,15 +4,13 @@ import hashlib
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import junto
 from junto.formats.gguf import read_gguf
 from junto.library import demos
-from junto.measure.onlooker import Onlooker
+from junto.measure.expert_usage import expert_usage
 from tests.demos import held_out
 from tests.models.test_goldens import load_as_llama_cpp
 from tools.train_demo.quality import MIN_KNOWN_WORDS, TOPICS, answers, repeated, words
@@ -113,25 +111,12 @@ def test_answers_use_the_words_of_the_training_text(model: junto.Model) -> None:
     assert sum(word in known for word in written) >= MIN_KNOWN_WORDS * len(written)
 
 
-def test_every_expert_of_every_layer_is_used(name: str) -> None:
-    model = junto.load(demos.path_of(name))
-    counts: list[Counter[int]] = []
-
-    class Router(Onlooker):
-        def compute(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            result = super().compute(op, args, kwargs)
-            if op == "route":
-                counts.append(Counter(result.expert_ids.ravel().tolist()))
-            return result
-
-    ids = held_out.ids(model, name)[:2048]
-    model.runner.ops = Router(model.runner.ops).as_ops()
-    model.logits(ids)
-    n_layer, n_expert = model.config.n_layer, model.config.n_expert
-    for layer in range(n_layer):
-        total = sum((count for count in counts[layer::n_layer]), Counter[int]())
-        share = np.array([total[e] for e in range(n_expert)]) / total.total()
-        assert share.min() > MIN_BELOW_UNIFORM / n_expert, (layer, share)
+def test_every_expert_of_every_layer_is_used(name: str, model: junto.Model) -> None:
+    counts = expert_usage(model.runner, held_out.ids(model, name)[:2048].tolist())
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    assert shares.shape == (model.config.n_layer, model.config.n_expert)
+    assert shares.min() > MIN_BELOW_UNIFORM / model.config.n_expert, shares.min(axis=1)
+    assert counts.sum() == 2048 * model.config.n_layer * model.config.n_expert_used
 
 
 def test_it_reasons_when_asked_and_stops_by_itself(model: junto.Model) -> None:
