@@ -107,16 +107,21 @@ bool ThreadPool::open() const {
   return static_cast<std::uint32_t>(pieces_.load(std::memory_order_relaxed)) != 0;
 }
 
+// Takes pieces that lie in line, fewer of them towards the end: weights are then read in long
+// stretches, and no thread waits long for the last piece.
 void ThreadPool::share(int thread) {
   const FlushTiny flush;
+  const auto shares = static_cast<std::uint32_t>(4 * size());
   std::uint64_t seen = pieces_.load(std::memory_order_relaxed);
-  while (static_cast<std::uint32_t>(seen) != 0) {
+  while (const auto left = static_cast<std::uint32_t>(seen)) {
+    const std::uint32_t taken = std::max(1u, left / shares);
     if (!pieces_.compare_exchange_weak(
-            seen, seen - 1, std::memory_order_acquire, std::memory_order_relaxed))
+            seen, seen - taken, std::memory_order_acquire, std::memory_order_relaxed))
       continue;
-    const std::int64_t first = (n_piece_ - static_cast<std::uint32_t>(seen)) * grain_;
-    (*body_)(first, std::min(n_, first + grain_), thread);
-    done_.fetch_add(1, std::memory_order_release);
+    std::int64_t first = (n_piece_ - left) * grain_;
+    for (std::uint32_t i = 0; i < taken; ++i, first += grain_)
+      (*body_)(first, std::min(n_, first + grain_), thread);
+    done_.fetch_add(taken, std::memory_order_release);
     seen = pieces_.load(std::memory_order_relaxed);
   }
 }
