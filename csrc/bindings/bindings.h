@@ -34,6 +34,7 @@ std::int64_t size(const A& array, std::size_t axis) {
 }
 
 void bind_attention(nb::module_& m);
+void bind_decode(nb::module_& m);
 void bind_delta_rule(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_matmul(nb::module_& m);

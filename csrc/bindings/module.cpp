@@ -66,6 +66,7 @@ NB_MODULE(_kernels, m) {
       .def("rest", &junto::ThreadPool::rest, "Let the workers sleep between loops.");
 
   junto::bind_attention(m);
+  junto::bind_decode(m);
   junto::bind_delta_rule(m);
   junto::bind_elementwise(m);
   junto::bind_matmul(m);

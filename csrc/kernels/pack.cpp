@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/pack_group.h"
 #include "kernels/pack_rows.h"
 
 namespace junto {
@@ -85,22 +86,28 @@ PackedMatrix::PackedMatrix(const TypeInfo& info,
       memory_(data == nullptr ? allocate(n_bytes()) : Memory()),
       data_(data == nullptr ? memory_.get() : data) {}
 
+void pack_group(const TypeInfo& info,
+                const StoredRows& rows,
+                std::int64_t units,
+                std::uint8_t* to) {
+  Pack* const pack = find_row(info.name)->pack;
+  Blocks blocks{};
+  for (int r = 0; r < rows.n; ++r)
+    blocks[static_cast<std::size_t>(r)] = rows.first + r * rows.stride;
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    pack(to, blocks);
+    to += info.unit_bytes;
+    for (const std::uint8_t*& block : blocks)
+      if (block != nullptr) block += info.stored_bytes;
+  }
+}
+
 void PackedMatrix::pack_group(const std::uint8_t* rows,
                               std::int64_t row_stride,
                               std::int64_t g,
                               std::uint8_t* to) const {
-  Pack* const pack = find_row(info_.name)->pack;
-  Blocks blocks{};
-  for (std::size_t r = 0; r < kRows; ++r) {
-    const std::int64_t row = g * kRows + static_cast<std::int64_t>(r);
-    blocks[r] = row < n_out_ ? rows + row * row_stride : nullptr;
-  }
-  for (std::int64_t unit = 0; unit < n_unit(); ++unit) {
-    pack(to, blocks);
-    to += info_.unit_bytes;
-    for (const std::uint8_t*& block : blocks)
-      if (block != nullptr) block += info_.stored_bytes;
-  }
+  const int n = static_cast<int>(std::min<std::int64_t>(kRows, n_out_ - g * kRows));
+  junto::pack_group(info_, {rows + g * kRows * row_stride, row_stride, n}, n_unit(), to);
 }
 
 void PackedMatrix::fill(std::int64_t expert,

@@ -73,6 +73,9 @@ def attention_by_age(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.fl
     The same with codes of Q4_0, two rows a byte, so that axis 2 is half as long.
     """
 
+def decode_rows(level: str, pool: ThreadPool, type: str, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """Stored rows, uint8 [n_row, bytes of a row], to float32 [n_row, n]."""
+
 def gated_delta_rule(level: str, pool: ThreadPool, q: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], v: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), device='cpu', writable=False)], decay: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], beta: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], state: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_k: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_u: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order='C', device='cpu')], list_decay: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')], spans: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:
     """
     Write the outputs of the gated delta rule to y; the states and lists of spans advance.

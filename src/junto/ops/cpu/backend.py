@@ -92,7 +92,10 @@ class Cpu:
         check_token_ids(token_ids, table.shape[0])
         tensor = packed(table).tensor
         assert tensor is not None, "an embedding is one matrix"
-        return tensor[token_ids.astype(np.int64)].float32()
+        rows = np.ascontiguousarray(tensor.data[token_ids])
+        y = np.empty((len(rows), table.shape[1]), np.float32)
+        _kernels.decode_rows(self.level, self._pool, tensor.type.name, rows, y)
+        return y
 
     def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:
         """x @ weight.T + bias."""
