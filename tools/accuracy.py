@@ -22,13 +22,14 @@ import junto
 from junto.ops.views import F32
 from tests.models import smollm2_run
 from tests.models.real_layer_run import layer_error
-from tests.models.test_cpu_backend import FLOAT_MODELS, LEVELS, load, mean_kl
+from tests.models.test_cpu_backend import FLOAT_MODELS, LEVELS, load
 from tests.models.test_goldens import load_as_llama_cpp
 from tests.tiny import goldens
 from tests.tiny import smollm2 as smollm2_data
 from tests.tiny.goldens import LENGTHS
 from tests.tiny.models import MIXES, MIXES_WITHOUT_GOLDEN, TINY
 from tests.tiny.real_layers import REAL_LAYERS
+from tests.tiny.rounding import mean_kl
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -23,6 +23,7 @@ from junto.ops.reference import Reference
 from junto.ops.views import F32
 from tests.tiny.models import MIXES, MIXES_WITHOUT_GOLDEN, TINY
 from tests.tiny.random_weights import I64
+from tests.tiny.rounding import mean_kl
 
 LEVELS = _kernels.levels()
 FLOAT_MODELS = (
@@ -49,17 +50,6 @@ def tokens_of(name: str, n: int) -> I64:
 
 def load(path: Path, level: str, n_threads: int = 2, kv: KVType = FLOAT32) -> junto.Model:
     return assemble(locate(open_file(path)), Cpu(n_threads, level), kv=kv)
-
-
-def log_softmax(logits: F32) -> np.ndarray:
-    x = logits.astype(np.float64)
-    x -= x.max(axis=1, keepdims=True)
-    return np.asarray(x - np.log(np.exp(x).sum(axis=1, keepdims=True)))
-
-
-def mean_kl(true: F32, other: F32) -> float:
-    p, q = log_softmax(true), log_softmax(other)
-    return float((np.exp(p) * (p - q)).sum(axis=1).mean())
 
 
 def fed(model: junto.Model, ids: list[int], cuts: list[int]) -> F32:
