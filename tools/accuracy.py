@@ -27,7 +27,7 @@ from tests.models.test_goldens import load_as_llama_cpp
 from tests.tiny import goldens
 from tests.tiny import smollm2 as smollm2_data
 from tests.tiny.goldens import LENGTHS
-from tests.tiny.models import MIXES, MIXES_WITHOUT_GOLDEN, TINY
+from tests.tiny.models import DRAFTING, MIXES, MIXES_WITHOUT_GOLDEN, TINY
 from tests.tiny.real_layers import REAL_LAYERS
 from tests.tiny.rounding import mean_kl
 
@@ -73,6 +73,19 @@ def tiny_models(folder: Path) -> None:
         golden = goldens.load("llama_cpp", name)
         quantised.append((f"`{name}`", worst(goldens.errors(golden, model.logits))))
     table(("quantised GGUF", "llama.cpp on its float32 twin"), quantised)
+
+
+def draft_heads(folder: Path) -> None:
+    """Draft heads of tiny random models, from GGUF, by both backends."""
+    rows = []
+    for name, tiny in DRAFTING.items():
+        path = tiny.write_gguf(folder / f"{name}.draft.gguf", draft="shipped")
+        golden = goldens.load("llama_cpp", f"draft/{name}")
+        slow = junto.load(path, backend="reference", draft=True)
+        fast = junto.load(path, kv="f32", draft=True)
+        errors = (goldens.errors(golden, goldens.of_draft(m.draft_logits)) for m in (slow, fast))
+        rows.append((f"`{name}`", *map(worst, errors)))
+    table(("draft head, GGUF, llama.cpp", "reference", "cpu"), rows)
 
 
 def truths(folder: Path) -> None:
@@ -175,6 +188,7 @@ def main() -> None:
     print(f"junto {junto.__version__}, numpy {np.__version__}, {platform.machine()}\n")
     with tempfile.TemporaryDirectory() as folder:
         tiny_models(Path(folder))
+        draft_heads(Path(folder))
         truths(Path(folder))
         cpu_backend(Path(folder))
     if not quick:

@@ -114,6 +114,36 @@ class Model:
         finally:
             cache.close(slot)
 
+    @property
+    def drafts(self) -> bool:
+        """Whether a draft head is loaded (`load` with draft=True, a file that has one)."""
+        return self.runner.weights.draft is not None
+
+    def draft_logits(self, token_ids: Sequence[int] | np.ndarray) -> F32:
+        """The draft head's logits over one fresh sequence: float32 [n_tok - 1, n_vocab].
+
+        Row i scores token i + 2: the model has read tokens 0 to i, and token i + 1 is given.
+        RequestError where no draft head is loaded, below two tokens, and as `logits` does.
+        """
+        if not self.drafts:
+            raise RequestError(
+                f"{self.name}: no draft head is loaded; junto.load takes one with draft=True, "
+                "where the file has it"
+            )
+        ids = _whole_numbers(token_ids)
+        if len(ids) < 2:
+            raise RequestError(f"draft_logits: {len(ids)} token ids given, expected at least two")
+        read, following = ids[:-1], ids[1:]
+        cache = self.runner.cache
+        slot = cache.open()
+        try:
+            parts = (slice(i, i + PREFILL_STEP) for i in range(0, len(read), PREFILL_STEP))
+            return np.concatenate(
+                [self.runner.draft(slot, read[part], following[part]) for part in parts]
+            )
+        finally:
+            cache.close(slot)
+
     def generate(
         self,
         prompt: str | Sequence[int],
@@ -273,6 +303,7 @@ def load(
     *,
     n_slot: int = N_SLOT,
     keep_packed: bool = True,
+    draft: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Model:
     """Load a model from a GGUF, a safetensors file, or a folder of safetensors with config.json.
@@ -286,6 +317,8 @@ def load(
     n_slot     sequences that can be held at once
     keep_packed   keep the packed weights of a large model in a file that the next start maps, in
                `junto.ops.cpu.packed_cache.packed_folder()`
+    draft      take the draft head too, for `Model.draft_logits`, where the file has one; it costs
+               memory, and `generate` and `chat` do not use it
     progress   called with (bytes of weights that are ready, bytes of all) while they are packed
 
     JuntoError in one line where the file, the model or an argument is not as it must be; RoomError,
@@ -296,7 +329,7 @@ def load(
     chosen = BACKENDS[backend]
     if kv not in KV_CHOICES:
         raise RequestError(f"kv {kv!r} is unknown; this build has: {', '.join(KV_CHOICES)}")
-    blueprint = locate(open_file(Path(path)))
+    blueprint = locate(open_file(Path(path)), draft=draft)
     _check_context(blueprint, n_ctx)
     files = blueprint.file.files
     wishes = Wishes(files, n_threads, keep_packed, _counted(blueprint, progress))

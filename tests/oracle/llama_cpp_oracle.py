@@ -31,25 +31,29 @@ def _keep_errors(level: int, text: bytes, _: Any) -> None:
 class Model:
     """A GGUF file opened by llama.cpp; a context manager.
 
-    The draft layer stays out. RuntimeError if llama.cpp does not load the file, as it does not
-    where a draft layer is counted and missing.
+    The draft layer stays out unless `draft` wants it. RuntimeError if llama.cpp does not load the
+    file, as it does not where a draft layer is counted and missing.
     """
 
-    def __init__(self, path: Path, n_ctx: int = 1024) -> None:
+    def __init__(self, path: Path, n_ctx: int = 1024, *, draft: bool = False) -> None:
         llama_cpp.llama_log_set(_keep_errors, None)
         llama_cpp.llama_backend_init()
         parameters = llama_cpp.llama_model_default_params()
         parameters.n_gpu_layers = 0
         parameters.use_extra_bufts = False  # no repacked weights: the plain kernels
-        parameters.load_mtp = False
+        parameters.load_mtp = draft
         self._model = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
         if not self._model:
             raise RuntimeError(f"llama.cpp does not load {path.name}")
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self.n_vocab: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
-        self._context = llama_cpp.llama_init_from_model(self._model, self._settings(n_ctx))
-        if not self._context:
+        self._context = self._make_context(path, self._settings(n_ctx))
+
+    def _make_context(self, path: Path, settings: Any) -> Any:
+        context = llama_cpp.llama_init_from_model(self._model, settings)
+        if not context:
             raise RuntimeError(f"llama.cpp makes no context for {path.name}")
+        return context
 
     @staticmethod
     def _settings(n_ctx: int) -> Any:
@@ -83,19 +87,24 @@ class Model:
 
     def append(self, token_ids: I64, pos: int) -> F32:
         """Logits after each of `token_ids`, which continue the sequence at position `pos`."""
-        n = len(token_ids)
-        batch = llama_cpp.llama_batch_init(n, 0, 1)
+        batch = llama_cpp.llama_batch_init(len(token_ids), 0, 1)
         try:
-            batch.n_tokens = n
             for i, token in enumerate(token_ids.tolist()):
-                batch.token[i], batch.pos[i], batch.logits[i] = token, pos + i, 1
-                batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
-            status = llama_cpp.llama_decode(self._context, batch)
+                batch.token[i] = token
+            return self._decode(self._context, batch, len(token_ids), pos)
         finally:
             llama_cpp.llama_batch_free(batch)
+
+    def _decode(self, context: Any, batch: Any, n: int, pos: int) -> F32:
+        """Logits [n, n_vocab] of the `n` rows of a batch whose inputs are filled in."""
+        batch.n_tokens = n
+        for i in range(n):
+            batch.pos[i], batch.logits[i] = pos + i, 1
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, 0
+        status = llama_cpp.llama_decode(context, batch)
         if status != 0:
             raise RuntimeError(f"llama_decode of {n} tokens at {pos} returned {status}")
-        flat = llama_cpp.llama_get_logits(self._context)
+        flat = llama_cpp.llama_get_logits(context)
         return np.array(np.ctypeslib.as_array(flat, shape=(n, self.n_vocab)), np.float32)
 
     def tokenize(self, text: str) -> list[int]:

@@ -20,7 +20,7 @@ LENGTHS = (1, 2, 63, 64, 65, 127, 128, 129, 130, 408, 700)
 SPREAD = (0, 31, 63, 64, 127, 128, 300, 511)
 """Positions kept of the longest run besides its last."""
 
-Oracle = Literal["transformers", "llama_cpp"]
+Oracle = Literal["transformers", "llama_cpp", "train_demo"]
 Logits = Callable[[I64], F32]
 
 
@@ -100,3 +100,11 @@ def error_at(golden: Golden, n: int, logits: F32) -> float:
 def errors(golden: Golden, logits: Logits) -> dict[int, float]:
     """`error_at` for every length, running `logits` for each."""
     return {n: error_at(golden, n, logits(golden.tokens[:n])) for n in LENGTHS}
+
+
+def of_draft(draft_logits: Logits) -> Logits:
+    """As many rows as tokens of a draft head: after the last token the first one follows.
+
+    draft_logits   ids [n] -> [n - 1, n_vocab]
+    """
+    return lambda ids: draft_logits(np.concatenate([ids, ids[:1]]))

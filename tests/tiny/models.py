@@ -205,6 +205,19 @@ _MODELS = (
 )
 TINY: dict[str, TinyModel] = {model.name: model for model in _MODELS}
 
+
+def _with_draft(name: str) -> TinyModel:
+    original = TINY[name]
+    config = {**original.config, "mtp_num_hidden_layers": 1}
+    return TinyModel(f"{name}_draft", config, original.stored)
+
+
+DRAFTING: dict[str, TinyModel] = {
+    "qwen35moe_ratio2": TINY["qwen35moe_ratio2"],
+    **{model.name: model for model in map(_with_draft, ("qwen35", "qwen3next"))},
+}
+"""Models whose checkpoints hold a draft head."""
+
 _QWEN_Q8_ROWS = {"*shexp.weight": "Q8_0", "*ssm_alpha.weight": "Q8_0", "*ssm_beta.weight": "Q8_0"}
 
 

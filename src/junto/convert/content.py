@@ -84,7 +84,7 @@ def from_checkpoint(file: Checkpoint, draft: Draft, recipe: Recipe | None) -> Co
     """
     blueprint = locate(file)
     drafting = _draft(blueprint, draft)
-    cfg = blueprint.cfg if drafting is not None else _without_draft(blueprint.cfg)
+    cfg = _counting_draft(blueprint.cfg, int(drafting is not None))
     table, architecture = blueprint.architecture.TENSORS, blueprint.architecture.ARCHITECTURES
     tensors = list(name_tensors(table, cfg, blueprint.located, drafting, "gguf"))
     folder = file.path if file.path.is_dir() else file.path.parent
@@ -107,8 +107,9 @@ def _draft(blueprint: Blueprint, draft: Draft) -> Mapping[str, Found | None] | N
     return table.find_draft(blueprint.cfg, file.tensors, "hf", source)
 
 
-def _without_draft(cfg: Any) -> Any:
-    return dataclasses.replace(cfg, n_nextn=0) if hasattr(cfg, "n_nextn") else cfg
+def _counting_draft(cfg: Any, n_nextn: int) -> Any:
+    """The config with as many draft layers as are written; config.json need not tell of any."""
+    return dataclasses.replace(cfg, n_nextn=n_nextn) if hasattr(cfg, "n_nextn") else cfg
 
 
 def _notes(blueprint: Blueprint, drafting: object) -> tuple[str, ...]:

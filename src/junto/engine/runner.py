@@ -4,10 +4,12 @@ A sequence continues where its slot stands, so a prompt may come in any pieces, 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from junto.cache import Cache
-from junto.models.architecture import Architecture
+from junto.models.architecture import Architecture, Drafting
 from junto.models.loading import Weights
 from junto.ops.contract import Ops
 from junto.ops.views import F32, Batch
@@ -43,5 +45,27 @@ class Runner:
         self.cache.begin(batch)
         with self.ops.step():
             logits = self.architecture.forward(self.cfg, self.weights, self.ops, batch, self.cache)
+        self.cache.commit(batch)
+        return logits
+
+    def draft(self, slot: int, ids: Sequence[int], next_ids: Sequence[int]) -> F32:
+        """Feed a slot its next token ids, and the draft head what follows each of them.
+
+        returns  float32 [n_tok, n_vocab], row i the draft's logits of the token after next_ids[i]
+
+        The slot advances. All its tokens must have come this way, so that the draft layer has seen
+        them; the weights must have a draft. RequestError as in `step`.
+        """
+        assert self.weights.draft is not None, "no draft head is loaded"
+        assert len(ids) == len(next_ids), "one token follows each"
+        drafting = cast(Drafting, self.architecture)
+        batch = Batch.pack([(slot, self.cache.length(slot), ids)], all_logits=True)
+        following = np.asarray(next_ids, dtype=np.int32)
+        self.cache.begin(batch)
+        with self.ops.step():
+            x = drafting.trunk(self.cfg, self.weights, self.ops, batch, self.cache)
+            logits = drafting.draft(
+                self.cfg, self.weights, self.ops, x, following, batch, self.cache
+            )
         self.cache.commit(batch)
         return logits

@@ -15,7 +15,7 @@ from junto.formats.mapped_file import quoted
 from junto.models.keys import Keys
 from junto.models.table import Table
 from junto.ops.contract import Ops
-from junto.ops.views import F32, Batch
+from junto.ops.views import F32, I32, Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,31 @@ def architectures() -> tuple[Architecture, ...]:
         if hasattr(module, "ARCHITECTURES"):
             found.append(module)
     return tuple(found)
+
+
+class Drafting(Architecture, Protocol):
+    """An architecture whose files may hold a draft head (`TENSORS.draft`)."""
+
+    def trunk(self, cfg: Any, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
+        """The residual stream [n_tok, n_embd] behind the last layer; the caches advance."""
+        ...
+
+    def draft(
+        self,
+        cfg: Any,
+        weights: Any,
+        ops: Ops,
+        x: F32,
+        next_ids: I32,
+        batch: Batch,
+        cache: Cache,
+    ) -> F32:
+        """Logits [n_tok, n_vocab] of the tokens after `next_ids`; the draft's cache advances.
+
+        x          what `trunk` gave for the same batch, in the same step
+        next_ids   int32 [n_tok]; the token that follows each of the batch's
+        """
+        ...
 
 
 FORMS_OF_OTHERS = {

@@ -1,8 +1,8 @@
 """What models of DeltaNet and gated attention layers share besides those layers.
 
 Sizes and the order of both kinds of layer, from GGUF metadata and from config.json, and the tensors
-outside the layers: embedding, last norm (stored minus one in safetensors), head. The draft head
-(`mtp.*`, `nextn`) and the vision tower are left alone.
+outside the layers: embedding, last norm (stored minus one in safetensors), head. The vision tower
+is left alone.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from junto.formats.gguf_encoding import OutValue
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, N_LAYER_MAX, Keys, written_sizes
 from junto.models.layouts import plus_one
 from junto.models.table import Dialect, Ignored, one, stored
-from junto.ops.contract import Rotation, Weight
+from junto.ops.contract import Ops, Rotation, Weight
 from junto.ops.rotary import plain_frequencies
 from junto.ops.views import F32
 
@@ -33,7 +33,11 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridConfig:
-    """Sizes of one model; names as in GGUF, `ssm_state` is the head size of DeltaNet."""
+    """Sizes of one model; names as in GGUF, `ssm_state` is the head size of DeltaNet.
+
+    n_nextn   draft layers that the file speaks of
+    drafts    whether one is loaded; it remembers what an attention layer does
+    """
 
     n_layer: int
     n_nextn: int
@@ -53,6 +57,7 @@ class HybridConfig:
     n_tap: int
     rms_eps: float
     may_tie: bool
+    drafts: bool = False
 
     @property
     def ssm_inner(self) -> int:
@@ -69,11 +74,12 @@ class HybridConfig:
         """Rotary embedding of the attention layers."""
         return Rotation(plain_frequencies(self.rope_theta, self.n_rot))
 
-    def state(self, layer: int) -> LayerState:
-        """What a layer remembers."""
-        if self.is_attention[layer]:
-            return AttentionState(self.n_head_kv, self.head_dim)
-        return DeltaState(self.ssm_n_head_k, self.ssm_n_head_v, self.ssm_state, self.n_tap)
+    @property
+    def states(self) -> list[LayerState]:
+        """What each layer remembers; the draft layer is the last."""
+        attention = AttentionState(self.n_head_kv, self.head_dim)
+        delta = DeltaState(self.ssm_n_head_k, self.ssm_n_head_v, self.ssm_state, self.n_tap)
+        return [attention if a else delta for a in (*self.is_attention, *[True] * self.drafts)]
 
     def check(self, keys: Keys) -> None:
         """Refuse sizes that do not divide or do not fit each other."""
@@ -233,6 +239,12 @@ class Whole:
     )
 
 
+def logits(cfg: HybridConfig, whole: Whole, ops: Ops, x: F32) -> F32:
+    """Norm and head: x [n_row, n_embd] -> [n_row, n_vocab]."""
+    x = ops.rms_norm(x, whole.output_norm, cfg.rms_eps)
+    return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
+
+
 # No slots here: a layer inherits from several such classes.
 @dataclass(frozen=True, kw_only=True)
 class Norms:
@@ -244,41 +256,12 @@ class Norms:
     )
 
 
-# Nor here, for the same reason.
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """What the layer that guesses the token after the next has besides an attention layer's."""
-
-    nextn_eh_proj: Weight = stored(
-        "n_embd, 2*n_embd", gguf="nextn.eh_proj.weight", hf="/mtp.fc.weight"
-    )
-    nextn_enorm: F32 = stored(
-        "n_embd",
-        gguf="nextn.enorm.weight",
-        hf=one("/mtp.pre_fc_norm_embedding.weight", convert=plus_one),
-    )
-    nextn_hnorm: F32 = stored(
-        "n_embd",
-        gguf="nextn.hnorm.weight",
-        hf=one("/mtp.pre_fc_norm_hidden.weight", convert=plus_one),
-    )
-    nextn_shared_head_norm: F32 = stored(
-        "n_embd",
-        gguf="nextn.shared_head_norm.weight",
-        hf=one("/mtp.norm.weight", convert=plus_one),
-    )
-
-
 def ignored(cfg: HybridConfig, dialect: Dialect) -> tuple[Ignored, ...]:
-    """Draft head, vision tower, and a head beside a tied embedding."""
-    draft = "the draft head (speculative decoding is not built yet)"
-    none = "its metadata promises a draft head that the file does not hold; running without"
+    """Vision tower, and a head beside a tied embedding."""
     if dialect == "gguf":
-        blocks = range(cfg.n_layer, cfg.n_layer + cfg.n_nextn)
-        return tuple(Ignored(f"blk.{i}.*", draft, none) for i in blocks)
+        return ()
     tied = (Ignored("lm_head.weight", "the head is tied to the embedding"),) if cfg.may_tie else ()
-    vision = Ignored("model.visual.*", "the vision tower (text only)")
-    return (vision, Ignored("mtp.*", draft, none if cfg.n_nextn else ""), *tied)
+    return (Ignored("model.visual.*", "the vision tower (text only)"), *tied)
 
 
 HF_PREFIXES = ("model.language_model.", "model.")

@@ -6,7 +6,7 @@ business.
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from junto.formats.safetensors import Checkpoint, read_safetensors
 from junto.formats.tensor import Tensor
 from junto.models.architecture import Architecture, by_gguf_name, by_hf_name
 from junto.models.keys import Keys
-from junto.models.table import Found, Located
+from junto.models.table import DRAFT_LACKS, Found, Located
 from junto.ops.contract import Ops, Weight
 from junto.ops.views import F32
 
@@ -38,10 +38,14 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of a model as its architecture declares them: `Whole`, and a `Layer` each."""
+    """The weights of a model as its architecture declares them: `Whole`, and a `Layer` each.
+
+    draft   of the layer that drafts, where it is loaded
+    """
 
     whole: Any
     layers: tuple[Any, ...]
+    draft: Any = None
 
 
 def open_file(path: Path) -> GGUFFile | Checkpoint:
@@ -53,30 +57,45 @@ def open_file(path: Path) -> GGUFFile | Checkpoint:
     return read_gguf(path)
 
 
-def locate(file: GGUFFile | Checkpoint) -> Blueprint:
-    """Read the config and find every tensor, or raise ModelError saying what is wrong."""
-    return _locate_gguf(file) if isinstance(file, GGUFFile) else _locate_hf(file)
+def locate(file: GGUFFile | Checkpoint, *, draft: bool = False) -> Blueprint:
+    """Read the config and find every tensor, or raise ModelError saying what is wrong.
+
+    draft   whether the layer that drafts is wanted too; a note says where there is none
+    """
+    return _locate_gguf(file, draft) if isinstance(file, GGUFFile) else _locate_hf(file, draft)
 
 
-def _locate_gguf(file: GGUFFile) -> Blueprint:
+def _locate_gguf(file: GGUFFile, draft: bool) -> Blueprint:
     source = file.path.name
     architecture, name = by_gguf_name(file.metadata, source)
     keys = Keys(file.metadata, source, f"{name}.")
     cfg = architecture.Config.from_gguf(keys, _n_vocab(file, source))
-    located = architecture.TENSORS.find(cfg, file.tensors, "gguf", source)
-    return Blueprint(architecture, cfg, located, _notes(located, keys.unread(), source), file)
+    located = architecture.TENSORS.find(cfg, file.tensors, "gguf", source, draft=draft)
+    notes = _notes(located, keys.unread(), source)
+    return _with_draft(Blueprint(architecture, cfg, located, notes, file), draft)
 
 
-def _locate_hf(file: Checkpoint) -> Blueprint:
+def _locate_hf(file: Checkpoint, draft: bool) -> Blueprint:
     source = f"{file.path.name}/config.json" if file.path.is_dir() else "config.json"
     if not file.config:
         raise ModelError(f"{file.path}: no config.json beside the tensors; it says what they mean")
     architecture = by_hf_name(file.config, source)
     keys = Keys(file.config, source)
     cfg = architecture.Config.from_hf(keys)
-    located = architecture.TENSORS.find(cfg, file.tensors, "hf", file.path.name)
-    unread = keys.unread(architecture.IGNORED_KEYS)
-    return Blueprint(architecture, cfg, located, _notes(located, unread, source), file)
+    located = architecture.TENSORS.find(cfg, file.tensors, "hf", file.path.name, draft=draft)
+    notes = _notes(located, keys.unread(architecture.IGNORED_KEYS), source)
+    return _with_draft(Blueprint(architecture, cfg, located, notes, file), draft)
+
+
+def _with_draft(blueprint: Blueprint, wanted: bool) -> Blueprint:
+    """The same with a config that counts the draft layer, or a note that there is none."""
+    if not wanted:
+        return blueprint
+    if blueprint.located.draft is not None:
+        return replace(blueprint, cfg=replace(blueprint.cfg, drafts=True))
+    note = f"{blueprint.file.path.name}: a draft head is wanted and not there; running without"
+    is_told = any(DRAFT_LACKS in note for note in blueprint.notes)
+    return blueprint if is_told else replace(blueprint, notes=(*blueprint.notes, note))
 
 
 def _notes(located: Located, unread: list[str], source: str) -> tuple[str, ...]:
@@ -112,7 +131,11 @@ def take(blueprint: Blueprint, ops: Ops) -> Weights:
             fill(table.layer(blueprint.cfg, i), found, ops)
             for i, found in enumerate(located.layers)
         ]
-        return Weights(fill(table.whole, located.whole, ops), tuple(layers))
+        whole = fill(table.whole, located.whole, ops)
+        # The draft comes last: a packed file that was made without it serves all the others.
+        draft = located.draft
+        drafting = None if draft is None or table.draft is None else fill(table.draft, draft, ops)
+        return Weights(whole, tuple(layers), drafting)
 
 
 def fill(holder: type, found: Mapping[str, Found | None], ops: Ops) -> Any:

@@ -17,14 +17,15 @@ from junto.cache import FLOAT32, Cache, KVName, KVType
 from junto.formats.gguf_encoding import OutValue
 from junto.models import hybrid
 from junto.models.architecture import Names
+from junto.models.draft_head import Draft, draft_input, draft_logits
 from junto.models.feed_forward import DenseFeedForward, dense
 from junto.models.gated_attention import GatedAttention, gated_attention
 from junto.models.gated_delta_net import DeltaNet, delta_net
-from junto.models.hybrid import Draft, HybridConfig, Norms, Whole
+from junto.models.hybrid import HybridConfig, Norms, Whole
 from junto.models.keys import Keys
 from junto.models.table import Table
-from junto.ops.contract import Ops
-from junto.ops.views import F32, Batch
+from junto.ops.contract import Angles, Ops
+from junto.ops.views import F32, I32, Batch
 
 ARCHITECTURES = Names(
     gguf=("qwen35",),
@@ -76,7 +77,7 @@ class DeltaLayer(Norms, DeltaNet, DenseFeedForward):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftLayer(AttentionLayer, Draft):
-    """The layer that guesses the token after the next; converted, not run yet."""
+    """The attention layer that guesses the token after the next."""
 
 
 TENSORS = Table(
@@ -89,21 +90,42 @@ TENSORS = Table(
 
 
 def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
-    """KV blocks for the attention layers, anchored states for the others."""
-    return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
+    """KV blocks for the attention layers, the draft's among them; anchored states for others."""
+    return Cache(cfg.states, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
 
 def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
     """Logits [n_logit, n_vocab] of the rows the batch asks for."""
-    whole: Whole = weights.whole
-    x = ops.embed(whole.token_embd, batch.token_ids)  # [n_tok, n_embd]
+    x = trunk(cfg, weights, ops, batch, cache)[batch.logit_rows]
+    return hybrid.logits(cfg, weights.whole, ops, x)
+
+
+def trunk(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
+    """The residual stream behind the last layer, [n_tok, n_embd]."""
+    x = ops.embed(weights.whole.token_embd, batch.token_ids)
     angles = ops.angles(batch.positions, cfg.rotation)
-    for i, w in enumerate(weights.layers):
-        h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
-        if cfg.is_attention[i]:
-            x = x + gated_attention(cfg, w, ops, h, angles, cache.kv(i, batch))
-        else:
-            x = x + delta_net(cfg, w, ops, h, cache.delta(i, batch))
-        x = x + dense(w, ops, ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps))
-    x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
-    return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
+    for i in range(cfg.n_layer):
+        x = block(cfg, i, weights.layers[i], ops, x, angles, batch, cache)
+    return x
+
+
+def block(
+    cfg: Config, i: int, w: Any, ops: Ops, x: F32, angles: Angles, batch: Batch, cache: Cache
+) -> F32:
+    """Layer i: x [n_tok, n_embd] -> [n_tok, n_embd]."""
+    h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
+    if isinstance(w, AttentionLayer):
+        x = x + gated_attention(cfg, w, ops, h, angles, cache.kv(i, batch))
+    else:
+        x = x + delta_net(cfg, w, ops, h, cache.delta(i, batch))
+    return x + dense(w, ops, ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps))
+
+
+def draft(
+    cfg: Config, weights: Any, ops: Ops, x: F32, next_ids: I32, batch: Batch, cache: Cache
+) -> F32:
+    """Logits [n_tok, n_vocab] of the tokens after `next_ids` [n_tok], which follow the batch's."""
+    angles = ops.angles(batch.positions, cfg.rotation)
+    h = draft_input(cfg, weights, ops, x, next_ids)
+    h = block(cfg, cfg.n_layer, weights.draft, ops, h, angles, batch, cache)
+    return draft_logits(cfg, weights, ops, h)

@@ -23,6 +23,7 @@ from junto.formats.gguf_encoding import OutValue
 from junto.formats.tensor import Tensor
 from junto.models import hybrid
 from junto.models.architecture import Names
+from junto.models.draft_head import Draft, draft_input, draft_logits
 from junto.models.feed_forward import (
     SharedExperts,
     refuse_other_gguf_routing,
@@ -43,8 +44,8 @@ from junto.models.hybrid import HybridConfig, Norms, Whole
 from junto.models.keys import GGUF, HF, IGNORED_IN_CONFIG_JSON, Keys, written_sizes
 from junto.models.layouts import I64, columns, stacked_rows
 from junto.models.table import Source, Table, one, stored
-from junto.ops.contract import Ops, Weight
-from junto.ops.views import F32, Batch, DeltaView
+from junto.ops.contract import Angles, Ops, Weight
+from junto.ops.views import F32, I32, Batch, DeltaView
 
 ARCHITECTURES = Names(gguf=("qwen3next",), hf=("Qwen3NextForCausalLM",))
 
@@ -233,34 +234,61 @@ class DeltaLayer(Norms, DeltaNet, SharedExperts):
     ssm_out: Weight = stored("n_embd, ssm_inner", hf="linear_attn.out_proj.weight")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayer(AttentionLayer, Draft):
+    """The attention layer that guesses the token after the next."""
+
+
 TENSORS = Table(
     whole=Whole,
     layer=lambda cfg, i: AttentionLayer if cfg.is_attention[i] else DeltaLayer,
     hf_prefixes=("model.",),
     ignored=hybrid.ignored,
+    draft=DraftLayer,
 )
 
 
 def make_cache(cfg: Config, n_slot: int, n_ctx: int, kv: KVType = FLOAT32) -> Cache:
-    """KV blocks for the attention layers, anchored states for the others."""
-    return Cache([cfg.state(i) for i in range(cfg.n_layer)], n_slot=n_slot, n_ctx=n_ctx, kv=kv)
+    """KV blocks for the attention layers, the draft's among them; anchored states for others."""
+    return Cache(cfg.states, n_slot=n_slot, n_ctx=n_ctx, kv=kv)
 
 
 def forward(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
     """Logits [n_logit, n_vocab] of the rows the batch asks for."""
-    whole: Whole = weights.whole
-    x = ops.embed(whole.token_embd, batch.token_ids)  # [n_tok, n_embd]
+    x = trunk(cfg, weights, ops, batch, cache)[batch.logit_rows]
+    return hybrid.logits(cfg, weights.whole, ops, x)
+
+
+def trunk(cfg: Config, weights: Any, ops: Ops, batch: Batch, cache: Cache) -> F32:
+    """The residual stream behind the last layer, [n_tok, n_embd]."""
+    x = ops.embed(weights.whole.token_embd, batch.token_ids)
     angles = ops.angles(batch.positions, cfg.rotation)
-    for i, w in enumerate(weights.layers):
-        h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
-        if cfg.is_attention[i]:
-            x = x + gated_attention(cfg, w, ops, h, angles, cache.kv(i, batch))
-        else:
-            x = x + delta_net(cfg, w, ops, h, cache.delta(i, batch))
-        h = ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps)
-        x = x + routed_and_shared(cfg, w, ops, h)
-    x = ops.rms_norm(x[batch.logit_rows], whole.output_norm, cfg.rms_eps)
-    return ops.linear(x, whole.token_embd if whole.output is None else whole.output)
+    for i in range(cfg.n_layer):
+        x = block(cfg, i, weights.layers[i], ops, x, angles, batch, cache)
+    return x
+
+
+def block(
+    cfg: Config, i: int, w: Any, ops: Ops, x: F32, angles: Angles, batch: Batch, cache: Cache
+) -> F32:
+    """Layer i: x [n_tok, n_embd] -> [n_tok, n_embd]."""
+    h = ops.rms_norm(x, w.attn_norm, cfg.rms_eps)
+    if isinstance(w, AttentionLayer):
+        x = x + gated_attention(cfg, w, ops, h, angles, cache.kv(i, batch))
+    else:
+        x = x + delta_net(cfg, w, ops, h, cache.delta(i, batch))
+    h = ops.rms_norm(x, w.post_attention_norm, cfg.rms_eps)
+    return x + routed_and_shared(cfg, w, ops, h)
+
+
+def draft(
+    cfg: Config, weights: Any, ops: Ops, x: F32, next_ids: I32, batch: Batch, cache: Cache
+) -> F32:
+    """Logits [n_tok, n_vocab] of the tokens after `next_ids` [n_tok], which follow the batch's."""
+    angles = ops.angles(batch.positions, cfg.rotation)
+    h = draft_input(cfg, weights, ops, x, next_ids)
+    h = block(cfg, cfg.n_layer, weights.draft, ops, h, angles, batch, cache)
+    return draft_logits(cfg, weights, ops, h)
 
 
 def delta_net(cfg: Config, w: DeltaLayer, ops: Ops, x: F32, delta: DeltaView) -> F32:

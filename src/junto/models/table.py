@@ -24,6 +24,10 @@ Found = Tensor | Sequence[Tensor]
 HF_DRAFT = "mtp.layers.0."
 """What safetensors put before the names of the draft layer."""
 
+DRAFT_LEFT = "the draft head (speculative decoding is not built yet)"
+DRAFT_LACKS = "its metadata promises a draft head that the file does not hold; running without"
+DRAFTS_BEYOND = "draft layers after the first"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -125,11 +129,13 @@ class Located:
     whole    field -> tensor, of the model's own fields
     layers   the same for each layer
     notes    one line for each kind of tensor that is ignored on purpose
+    draft    the same for the layer that drafts, where it is wanted and there
     """
 
     whole: dict[str, Found | None]
     layers: list[dict[str, Found | None]]
     notes: tuple[str, ...]
+    draft: dict[str, Found | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ class Table:
                  there counts
     ignored      (config, dialect) -> tensors left alone on purpose
     hf_layers    what safetensors call "layers"
-    draft        dataclass of the layer that drafts, which models do not run yet
+    draft        dataclass of the layer that drafts; the config then has `n_nextn`
     """
 
     whole: type
@@ -153,11 +159,22 @@ class Table:
     draft: type | None = None
 
     def find(
-        self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
+        self,
+        cfg: Any,
+        tensors: Mapping[str, Tensor],
+        dialect: Dialect,
+        source: str,
+        *,
+        draft: bool = False,
     ) -> Located:
-        """Map every tensor of a file, or raise ModelError naming what is wrong."""
+        """Map every tensor of a file, or raise ModelError naming what is wrong.
+
+        draft   whether the layer that drafts is wanted too; a file need not have it
+        """
         search = _Search(cfg, tensors, dialect, source)
-        notes = search.ignore(self.ignored(cfg, dialect))
+        drafting = self._draft(search) if draft else None
+        unused = self._ignored_drafts(cfg, dialect, drafting is not None)
+        notes = search.ignore((*self.ignored(cfg, dialect), *unused))
         prefix = self._hf_prefix(tensors) if dialect == "hf" else ""
         layer_prefix = f"{prefix}{self.hf_layers}." if dialect == "hf" else "blk."
         whole = search.fields(self.whole, prefix)
@@ -165,16 +182,33 @@ class Table:
             search.fields(self.layer(cfg, i), f"{layer_prefix}{i}.") for i in range(cfg.n_layer)
         ]
         search.refuse_leftovers()
-        return Located(whole, layers, notes)
+        return Located(whole, layers, notes, drafting)
 
     def find_draft(
         self, cfg: Any, tensors: Mapping[str, Tensor], dialect: Dialect, source: str
     ) -> dict[str, Found | None] | None:
         """Find the tensors of the draft layer as `find` does; None if there is none."""
-        prefix = HF_DRAFT if dialect == "hf" else f"blk.{cfg.n_layer}."
-        if self.draft is None or not any(name.startswith(prefix) for name in tensors):
+        return self._draft(_Search(cfg, tensors, dialect, source))
+
+    def _draft(self, search: "_Search") -> dict[str, Found | None] | None:
+        """The draft layer's fields; a file that lacks what joins it to the model has none."""
+        prefix = HF_DRAFT if search.dialect == "hf" else f"blk.{search.cfg.n_layer}."
+        joint = "mtp.fc.weight" if search.dialect == "hf" else f"{prefix}nextn.eh_proj.weight"
+        if self.draft is None or joint not in search.tensors:
             return None
-        return _Search(cfg, tensors, dialect, source).fields(self.draft, prefix)
+        return search.fields(self.draft, prefix)
+
+    def _ignored_drafts(self, cfg: Any, dialect: Dialect, is_taken: bool) -> tuple[Ignored, ...]:
+        """Draft layers that are not taken."""
+        if self.draft is None:
+            return ()
+        blocks = [f"blk.{i}.*" for i in range(cfg.n_layer + is_taken, cfg.n_layer + cfg.n_nextn)]
+        if is_taken:
+            patterns = ["mtp.layers.*"] if dialect == "hf" else blocks
+            return tuple(Ignored(pattern, DRAFTS_BEYOND) for pattern in patterns)
+        if dialect == "hf":
+            return (Ignored("mtp.*", DRAFT_LEFT, DRAFT_LACKS if cfg.n_nextn else ""),)
+        return tuple(Ignored(pattern, DRAFT_LEFT, DRAFT_LACKS) for pattern in blocks)
 
     def _hf_prefix(self, tensors: Mapping[str, Tensor]) -> str:
         for prefix in self.hf_prefixes:
@@ -194,7 +228,7 @@ class _Search:
         self.left = dict.fromkeys(tensors)
 
     def ignore(self, kinds: tuple[Ignored, ...]) -> tuple[str, ...]:
-        """Put tensors out of sight, so that no field can take what a note says is not used."""
+        """Put tensors that none has taken out of sight, so that no field takes them later."""
         notes = []
         for kind in kinds:
             names = fnmatch.filter(self.left, kind.pattern)

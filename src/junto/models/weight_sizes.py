@@ -50,7 +50,7 @@ def weight_sizes(blueprint: Blueprint) -> WeightSizes:
 def _sizes(blueprint: Blueprint) -> Iterator[_Size]:
     cfg, located = blueprint.cfg, blueprint.located
     is_tied = located.whole.get("output") is None
-    for name, found in _named(located.whole, located.layers):
+    for name, found in _named(located.whole, [*located.layers, located.draft or {}]):
         shape, n_bytes = _measured(found)
         share, n_row = 1.0, shape[0] if len(shape) > 1 else 0
         if len(shape) > 2:
