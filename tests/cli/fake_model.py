@@ -72,6 +72,8 @@ class FakeModel:
         self._error = error
         self._pause_s = pause_s
 
+    is_keeping = False
+
     def settle(self, tell: object = None) -> None:
         """Nothing is kept."""
 

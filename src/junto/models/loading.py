@@ -5,7 +5,7 @@ business.
 """
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,9 @@ def _n_vocab(file: GGUFFile, source: str) -> int:
     return len(tokens)
 
 
+_MATRIX = (Weight, Weight | None)
+
+
 def take(blueprint: Blueprint, ops: Ops) -> Weights:
     """Hand matrices to the backend and read vectors as float32."""
     table, located = blueprint.architecture.TENSORS, blueprint.located
@@ -113,6 +116,17 @@ def take(blueprint: Blueprint, ops: Ops) -> Weights:
             for i, found in enumerate(located.layers)
         ]
         return Weights(fill(table.whole, located.whole, ops), tuple(layers))
+
+
+def matrices(blueprint: Blueprint) -> Iterator[Found]:
+    """What `take` hands to a backend: every matrix, and every stack of experts."""
+    table, located = blueprint.architecture.TENSORS, blueprint.located
+    layers = ((table.layer(blueprint.cfg, i), found) for i, found in enumerate(located.layers))
+    for holder, fields in ((table.whole, located.whole), *layers):
+        kinds = typing.get_type_hints(holder)
+        for name, found in fields.items():
+            if found is not None and kinds[name] in _MATRIX:
+                yield found
 
 
 def fill(holder: type, found: Mapping[str, Found | None], ops: Ops) -> Any:
@@ -126,7 +140,7 @@ def _taken(kind: Any, found: Found | None, ops: Ops) -> Weight | F32 | None:
         return None
     for tensor in (found,) if isinstance(found, Tensor) else found:
         _refuse_undecodable(tensor)
-    if kind in (Weight, Weight | None):
+    if kind in _MATRIX:
         return ops.weight(found)
     assert isinstance(found, Tensor), "only matrices come one an expert"
     return found.float32()

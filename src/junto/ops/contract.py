@@ -126,8 +126,13 @@ class Ops(Protocol):
         """Around the taking of a model's weights; if it fails, it leaves nothing behind."""
         ...
 
+    @property
+    def is_keeping(self) -> bool:
+        """Whether something is being made in the background that the next start will use."""
+        ...
+
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait for what loading began in the background; `tell` hears of (bytes done, of all)."""
+        """Do what loading put off, and wait for the rest; `tell` hears of (bytes done, of all)."""
         ...
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
