@@ -139,6 +139,10 @@ class Ops(Protocol):
         """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert."""
         ...
 
+    def table(self, tensor: Tensor) -> Weight:
+        """Take a stored matrix of which `embed` alone will be asked."""
+        ...
+
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows `token_ids` [n_tok] of `table` [n_vocab, n_embd] -> [n_tok, n_embd]."""
         ...

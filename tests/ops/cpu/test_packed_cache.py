@@ -298,4 +298,6 @@ def test_progress_tells_every_byte_that_loading_packs_once(source: Path) -> None
     blueprint = locate(open_file(source))
     assemble(blueprint, Cpu(2, store=store))
     matrices = [t for t in open_file(source).tensors.values() if len(t.shape) > 1]
-    assert sum(seen) == sum(t.n_bytes for t in matrices if "exps." not in t.name)
+    later = ("exps.", "token_embd.")  # experts; of the embedding only rows are read
+    packed = [t for t in matrices if not any(part in t.name for part in later)]
+    assert sum(seen) == sum(t.n_bytes for t in packed)

@@ -15,7 +15,7 @@ import pytest
 
 import junto
 from junto import _kernels
-from junto.errors import FormatError, ModelError
+from junto.errors import FormatError, ModelError, RequestError
 from junto.formats.quant_types import TYPES, U8
 from junto.formats.tensor import Tensor
 from junto.model import Model, assemble
@@ -26,7 +26,7 @@ from junto.ops.cpu.packed_cache import kept, open_store
 from junto.ops.cpu.packed_writer import PackedWriter
 from junto.ops.cpu.stack import Stack
 from junto.ops.cpu.store import InMemory, Store
-from junto.ops.cpu.weights import pack, packed
+from junto.ops.cpu.weights import Unpacked, pack, packed
 from tests.tiny.models import MIXES, TINY
 from tests.tiny.random_weights import affine
 
@@ -226,6 +226,16 @@ def test_a_share_of_each_steps_time_goes_into_what_is_left() -> None:
     assert todo.n_bytes == 0
 
 
+def test_a_model_is_idle_again_after_a_step_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is interrupted inside a step would wait for ever for its packed file."""
+    monkeypatch.setattr(backlog, "IDLE_S", 0.05)
+    ops = Cpu(1)
+    pack([expert(i) for i in range(N_EXPERT)], _kernels.ThreadPool(1), ops._store)
+    with pytest.raises(RequestError), ops.step():
+        ops.embed(ops.table(expert(0)), np.array([N_OUT], np.int32))
+    assert ops._store.backlog.pack_while_idle(1, lambda: True)
+
+
 @pytest.mark.usefixtures("only_needed")
 def test_a_model_that_is_gone_packs_no_more(source: Path) -> None:
     model = loaded(source)
@@ -294,6 +304,16 @@ def test_memory_that_is_still_to_be_taken_is_not_free(source: Path) -> None:
     assert n_bytes_to_come() - before == sum(stack.matrix.n_bytes for stack in stacks(model))
     model.settle()
     assert n_bytes_to_come() == before
+
+
+@pytest.mark.usefixtures("only_needed")
+@pytest.mark.parametrize(("name", "is_tied"), [("llama_untied", False), ("llama_tied", True)])
+def test_an_embedding_is_packed_only_where_it_is_the_head_too(
+    name: str, is_tied: bool, tmp_path: Path
+) -> None:
+    model = loaded(TINY[name].write_gguf(tmp_path / "m.gguf"))
+    handle = model.runner.weights.whole.token_embd.handle
+    assert isinstance(handle, Unpacked) is not is_tied
 
 
 PROGRAM = """

@@ -23,7 +23,7 @@ from junto.ops.contract import (
 from junto.ops.cpu.processors import clamped, usable_processors
 from junto.ops.cpu.spans import aged_spans, attention_spans, delta_spans
 from junto.ops.cpu.store import InMemory, Store
-from junto.ops.cpu.weights import pack, packed
+from junto.ops.cpu.weights import pack, packed, rows_of, unpacked
 from junto.ops.views import F32, I32, DeltaView, KVView
 
 
@@ -87,9 +87,9 @@ class Cpu:
         After it comes a little of what was put off at loading.
         """
         backlog = self._store.backlog
-        backlog.begin_step()
-        self._pool.wake()
         try:
+            backlog.begin_step()
+            self._pool.wake()
             yield
         except BaseException:
             backlog.rest()
@@ -102,11 +102,14 @@ class Cpu:
         """Pack a matrix; experts of a stack are packed when they are needed."""
         return pack(tensor, self._pool, self._store)
 
+    def table(self, tensor: Tensor) -> Weight:
+        """Leave a matrix of which rows are looked up where it is."""
+        return unpacked(tensor)
+
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows of the table, decoded from the file's own bytes."""
         check_token_ids(token_ids, table.shape[0])
-        tensor = packed(table).tensor
-        assert tensor is not None, "an embedding is one matrix"
+        tensor = rows_of(table)
         return tensor[token_ids.astype(np.int64)].float32()
 
     def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:

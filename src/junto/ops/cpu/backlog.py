@@ -2,7 +2,8 @@
 
 The first token waits for the experts it uses and for no other. What a running answer needs is
 packed by its steps; what is left takes a tenth of their time at most, so that it ends in a long
-answer too. It knows no file and no model.
+answer too. Never beside a step: kernels share all processors and wait for their slowest piece. It
+knows no file and no model.
 """
 
 import time
@@ -59,11 +60,11 @@ class Backlog:
 
     def end_step(self, pool: ThreadPool) -> None:
         """It has ended: pack for a share of its time."""
-        now = time.monotonic()
-        end = now + SHARE * (now - self._since)
+        began = self._since
+        self.rest()
+        end = self._since + SHARE * (self._since - began)
         while self._stacks and time.monotonic() < end:
             self.pack_one(pool)
-        self.rest()
 
     def rest(self) -> None:
         """The model is idle from now on."""

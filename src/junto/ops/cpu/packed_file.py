@@ -29,7 +29,7 @@ from junto.formats.tensor import Tensor
 from junto.ops.cpu.stack import Stack
 from junto.ops.cpu.store import InMemory, Shape
 
-MAGIC = b"junto-packed-1\0\0"
+MAGIC = b"junto-packed-2\0\0"
 HEAD = struct.Struct("<16s64sQQ32s")  # magic, boot, index offset, index length, SHA-256
 PAGE = 4096
 _MOST_INDEX_BYTES = 64 << 20

@@ -36,6 +36,13 @@ class Packed:
         return self.stack.matrix
 
 
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The same for a matrix whose rows are looked up and nothing else."""
+
+    tensor: Tensor
+
+
 def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool, store: Store) -> Weight:
     """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert, into a store.
 
@@ -53,6 +60,11 @@ def pack(tensor: Tensor | Sequence[Tensor], pool: ThreadPool, store: Store) -> W
     shape = (n_out, n_in) if single else (len(experts), n_out, n_in)
     whole = tensor if isinstance(tensor, Tensor) else None
     return Weight(first.name, shape, Packed(stack, first.type.name, whole))
+
+
+def unpacked(tensor: Tensor) -> Weight:
+    """Take a stored matrix [n_row, n_column] for its rows alone: no product reads it."""
+    return Weight(tensor.name, tensor.shape, Unpacked(tensor))
 
 
 def is_put_off(tensor: Tensor | Sequence[Tensor]) -> bool:
@@ -89,3 +101,10 @@ def packed(weight: Weight) -> Packed:
     if not isinstance(weight.handle, Packed):
         raise TypeError(f"weight {weight.name!r} was made by another backend")
     return weight.handle
+
+
+def rows_of(weight: Weight) -> Tensor:
+    """The stored tensor of a matrix, for single rows."""
+    held = weight.handle if isinstance(weight.handle, Unpacked) else packed(weight)
+    assert held.tensor is not None, "an embedding is one matrix"
+    return held.tensor
