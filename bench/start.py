@@ -1,10 +1,11 @@
 """From nothing to the first token, and the memory it takes: ours and llama.cpp's, in turn.
 
-    python -m bench.start MODEL.gguf [--rounds 3] [--prompt 512]
+    python -m bench.start MODEL.gguf [--rounds 3] [--first 1] [--prompt 512]
 
 Each start is a process of its own, with the file read into the page cache before it. Ours starts
 without a packed file, keeps one, and starts again with it. Seconds run from before the import to
-the logits after the prompt's first token; memory is the peak resident size after the whole prompt.
+the logits after a first prompt of scattered tokens; a longer one needs more experts. Memory is the
+peak resident size after the whole prompt, with all experts packed.
 """
 
 import argparse
@@ -23,25 +24,29 @@ from junto.ops.cpu.processors import usable_processors
 # VmHWM belongs to the new program alone; getrusage would carry over the peak of its parent.
 OURS = """
 import json, re, sys, time
+path, n_first, n_prompt, n_threads = sys.argv[1], *map(int, sys.argv[2:])
 start = time.perf_counter()
 import junto
-model = junto.load(sys.argv[1], n_ctx=4096)
-model.logits([1])
+model = junto.load(path, n_ctx=4096)
+ids = [1 + i * 7919 % (model.config.n_vocab - 1) for i in range(max(n_first, n_prompt))]
+next(model.generate(ids[:n_first], n_predict=1))
 seconds = time.perf_counter() - start
-model.logits([1 + i % 100 for i in range(int(sys.argv[2]))])
-peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+next(model.generate(ids[:n_prompt], n_predict=1))
 model.settle()
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 print(json.dumps([seconds, peak]))
 """
 THEIRS = """
 import json, re, sys, time
+path, n_first, n_prompt, n_threads = sys.argv[1], *map(int, sys.argv[2:])
 start = time.perf_counter()
 from llama_cpp import Llama
-model = Llama(sys.argv[1], n_ctx=4096, n_threads=int(sys.argv[3]), verbose=False)
-model.eval([1])
+model = Llama(path, n_ctx=4096, n_threads=n_threads, n_threads_batch=n_threads, verbose=False)
+ids = [1 + i * 7919 % (model.n_vocab() - 1) for i in range(max(n_first, n_prompt))]
+model.eval(ids[:n_first])
 seconds = time.perf_counter() - start
 model.reset()
-model.eval([1 + i % 100 for i in range(int(sys.argv[2]))])
+model.eval(ids[:n_prompt])
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 print(json.dumps([seconds, peak]))
 """
@@ -55,11 +60,11 @@ def read_through(path: Path) -> None:
             pass
 
 
-def started(program: str, path: Path, n_prompt: int, cache: Path) -> tuple[float, float]:
+def started(program: str, options: argparse.Namespace, cache: Path) -> tuple[float, float]:
     """Seconds to the first token and peak bytes of one process."""
-    read_through(path)
-    numbers = [str(n_prompt), str(usable_processors())]
-    words = [sys.executable, "-W", "ignore", "-c", program, str(path), *numbers]
+    read_through(options.model)
+    numbers = map(str, (options.first, options.prompt, usable_processors()))
+    words = [sys.executable, "-W", "ignore", "-c", program, str(options.model), *numbers]
     environment = os.environ | {"JUNTO_CACHE": str(cache)}
     run = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     seconds, peak = json.loads(run.stdout.splitlines()[-1])
@@ -72,6 +77,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=1, help="tokens before the first answer")
     parser.add_argument("--prompt", type=int, default=512, help="tokens that memory is measured at")
     parser.add_argument("--alone", action="store_true", help="without llama.cpp")
     options = parser.parse_args(words)
@@ -79,10 +85,10 @@ def main(words: Sequence[str] | None = None) -> None:
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory(dir=options.model.parent) as folder:
             for name in ("junto, first", "junto, later"):
-                run = started(OURS, options.model, options.prompt, Path(folder))
+                run = started(OURS, options, Path(folder))
                 runs.setdefault(name, []).append(run)
         if not options.alone:
-            run = started(THEIRS, options.model, options.prompt, Path(folder))
+            run = started(THEIRS, options, Path(folder))
             runs.setdefault("llama.cpp", []).append(run)
     print(HEAD)
     middle = {
@@ -90,7 +96,8 @@ def main(words: Sequence[str] | None = None) -> None:
     }
     for name, (seconds, peak) in middle.items():
         print(f"| {name} | {seconds:.2f} | {peak / 1e9:.2f} |")
-    report = {"model": options.model.name, "machine": processor().name, "rounds": options.rounds}
+    report = {"model": options.model.name, "machine": processor().name}
+    report |= {name: getattr(options, name) for name in ("rounds", "first", "prompt")}
     print(json.dumps(report | {"median": middle, "runs": runs}))
 
 

@@ -28,9 +28,12 @@ from junto.formats.gguf import GGUFFile
 from junto.formats.safetensors import Checkpoint
 from junto.memory import memory
 from junto.memory_plan import chosen_context, gb
-from junto.models.loading import Blueprint, locate, open_file, take
+from junto.models.loading import Blueprint, locate, matrices, open_file, take
+from junto.models.weight_sizes import n_bytes_of
 from junto.ops.contract import Ops, Sampling
+from junto.ops.cpu.backlog import n_bytes_to_come
 from junto.ops.cpu.store import Progress, unseen
+from junto.ops.cpu.weights import is_put_off
 from junto.ops.views import F32
 from junto.reply import ContentDecoder, Decoder, NoDecoder, Piece, Reply, Tokens, pieces
 from junto.text import Text, text_of, turn
@@ -85,12 +88,19 @@ class Model:
         """Most tokens of one sequence."""
         return self.runner.cache.n_ctx
 
+    @property
+    def is_keeping(self) -> bool:
+        """Whether a file of packed weights is being made for the next start."""
+        return self.runner.ops.is_keeping
+
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait until packed weights are kept for the next start, where they are to be.
+        """Pack the experts that no token has needed yet, and wait until all weights are kept.
 
-        tell   hears of (bytes written, bytes of all)
+        tell   hears of (bytes packed and written, bytes of all)
 
-        A program that ends sooner waits all the same, unless an interrupt ends the writing.
+        Nobody has to: a model packs them while it is idle. Whoever measures speed settles first. A
+        program that ends while a file is made for the next start waits for it all the same, unless
+        an interrupt ends that.
         """
         self.runner.ops.settle(tell)
 
@@ -319,7 +329,8 @@ def load(
                `junto.ops.cpu.packed_cache.packed_folder()`
     draft      take the draft head too, for `Model.draft_logits`, where the file has one; it costs
                memory, and `generate` and `chat` do not use it
-    progress   called with (bytes of weights that are ready, bytes of all) while they are packed
+    progress   called with (bytes packed, bytes of all that loading packs); experts come later, when
+               a token needs them or the model is idle
 
     JuntoError in one line where the file, the model or an argument is not as it must be; RoomError,
     before any is taken, where memory does not hold the weights and one full sequence.
@@ -342,7 +353,7 @@ def _planned(
     blueprint: Blueprint, kv: KVType, n_ctx: int | None, backend: str
 ) -> tuple[Blueprint, int]:
     """The context that fits, and a note where it is shorter than the model's; or RoomError."""
-    free = memory().free
+    free = _free()
     fitting = chosen_context(blueprint, kv, n_ctx, free, backend=backend)
     most = blueprint.cfg.n_ctx_train
     if n_ctx is not None or fitting == most:
@@ -354,17 +365,23 @@ def _planned(
     return replace(blueprint, notes=(*blueprint.notes, note)), fitting
 
 
+def _free() -> int | None:
+    """Free memory, less what other models of this process have yet to take."""
+    free = memory().free
+    return None if free is None else max(0, free - n_bytes_to_come())
+
+
 def _counted(blueprint: Blueprint, tell: Callable[[int, int], None] | None) -> Progress:
-    """A counter of bytes that tells their sum, and that of all tensors."""
+    """A counter of bytes that tells their sum, and that of all that is not put off."""
     if tell is None:
         return unseen
-    total = sum(tensor.n_bytes for tensor in blueprint.file.tensors.values())
+    total = sum(n_bytes_of(found) for found in matrices(blueprint) if not is_put_off(found))
     n_done = 0
 
     def advance(n_bytes: int) -> None:
         nonlocal n_done
         n_done += n_bytes
-        tell(min(n_done, total), total)
+        tell(n_done, total)
 
     return advance
 

@@ -63,6 +63,8 @@ class FakeModel:
         self.notes: tuple[str, ...] = ("2 tensors are not used",)
         self.n_ctx = 4096
         self.is_demo = False
+        self.is_keeping = False
+        self.n_settled = 0
         self.loaded: list[tuple[Path, dict[str, Any]]] = []
         self.asked: list[tuple[list[int], dict[str, Any]]] = []
         self._text = Text(self.name, tokenizer) if tokenizer else None
@@ -73,7 +75,8 @@ class FakeModel:
         self._pause_s = pause_s
 
     def settle(self, tell: object = None) -> None:
-        """Nothing is kept."""
+        """Make the file for the next start, where there is to be one."""
+        self.n_settled += 1
 
     def load(self, path: Path, **options: Any) -> "FakeModel":
         self.loaded.append((path, options))

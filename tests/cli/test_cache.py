@@ -20,7 +20,7 @@ def keep(source: Path) -> None:
     source.write_bytes(b"x" * 1000)
     store = open_store([source], _kernels.ThreadPool(1), worth_keeping=0)
     assert isinstance(store, PackedWriter)
-    store.finish()
+    store.finish(1)
     store.settle()
 
 

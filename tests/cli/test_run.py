@@ -52,6 +52,15 @@ def test_answer_goes_to_stdout_and_the_rest_to_stderr(model: FakeModel, capsys: 
     assert prompt_of(model) == ("<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n")
 
 
+@pytest.mark.parametrize("is_keeping", [False, True])
+def test_the_end_waits_for_a_packed_file_and_for_nothing_else(
+    model: FakeModel, is_keeping: bool
+) -> None:
+    model.is_keeping = is_keeping
+    assert main(["run", "m.gguf", "-p", "hello"]) == 0
+    assert model.n_settled == is_keeping
+
+
 def test_options_reach_the_model(model: FakeModel) -> None:
     words = (
         "run m.gguf -p x -n 3 --temp 0.5 --top-k 7 --top-p 0.6 --min-p 0.1 --seed 9 --stop a"

@@ -86,6 +86,14 @@ def test_slots_are_free_again(llama: junto.Model) -> None:
         llama.runner.cache.close(slot)
 
 
+def test_experts_are_packed_before_the_first_run_is_timed(tmp_path: Path) -> None:
+    model = junto.load(MIXES["gpt_oss_mxfp4_q8_0"].write_gguf(tmp_path / "m.gguf"))
+    told: list[int] = []
+    measure(model.runner, Workload("decode", 1), n_rep=1)
+    model.settle(lambda done, total: told.append(total))
+    assert told == [], "nothing was left to pack"
+
+
 def test_figures_follow_from_seconds_and_work() -> None:
     result = Result(Workload("decode", 10, n_stream=4), (0.5, 1.0, 2.0), Work(3 * 10**9, 5 * 10**9))
     assert result.tokens_per_s == Spread(30.0, 40.0, 60.0)

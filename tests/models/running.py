@@ -33,7 +33,17 @@ class Recorder:
 
     def __getattr__(self, op: str) -> Any:
         function: Callable[..., Any] = getattr(self._ops, op)
-        if op in ("weight", "sample", "name", "notes", "step", "loading", "settle"):
+        if op in (
+            "weight",
+            "table",
+            "sample",
+            "name",
+            "notes",
+            "step",
+            "loading",
+            "is_keeping",
+            "settle",
+        ):
             return function
 
         def recorded(*args: Any, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ from junto.ops.reference import Reference
 OPS = sorted(
     name for name, member in vars(Ops).items() if inspect.isfunction(member) and name[0] != "_"
 )
+FACTS = sorted(name for name, member in vars(Ops).items() if isinstance(member, property))
 BACKENDS = (Reference(), Cpu(n_threads=1))
 
 
@@ -37,7 +38,7 @@ def test_backend_offers_each_op_with_the_contracts_parameters(backend: Ops, op: 
 def test_backend_offers_nothing_beside_the_contract(backend: Ops) -> None:
     """A model that called an extra op would run on this backend alone."""
     extra = {"level", "n_threads"} if isinstance(backend, Cpu) else set()
-    assert {name for name in dir(backend) if name[0] != "_"} == {"name", "notes", *OPS, *extra}
+    assert {name for name in dir(backend) if name[0] != "_"} == {*FACTS, *OPS, *extra}
 
 
 def test_backend_says_its_name() -> None:

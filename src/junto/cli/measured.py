@@ -29,7 +29,10 @@ def load_measured(
             keep_packed=keep_packed,
             progress=progress,
         )
-    keep_packed_weights(model)  # the disk would take time from what is measured
+    # Packing and the disk would take time from what is measured.
+    keep_packed_weights(model)
+    with loading_bar(path.name) as progress:
+        model.settle(progress)
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
     return model

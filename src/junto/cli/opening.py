@@ -44,7 +44,12 @@ def open_model(
 
 
 def keep_packed(model: "Model") -> None:
-    """Wait, with a bar, until packed weights are kept for the next start; Ctrl-C does without."""
+    """Wait, with a bar, until packed weights are kept for the next start; Ctrl-C does without.
+
+    Where none are to be kept, there is nothing to wait for.
+    """
+    if not model.is_keeping:
+        return
     with loading_bar(f"{model.name} for the next start (Ctrl-C skips)", "keeping") as tell:
         try:
             model.settle(tell)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from junto.ops.contract import Ops
 
-PLAIN = frozenset(["name", "notes", "step", "loading", "settle", "weight"])
+PLAIN = frozenset(["name", "notes", "step", "loading", "is_keeping", "settle", "table", "weight"])
 """What an `Ops` has besides computations."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from junto.measure.onlooker import Onlooker
 from junto.ops.contract import Ops, Routing, Weight
-from junto.ops.cpu.weights import packed
+from junto.ops.cpu.weights import packed, rows_of
 from junto.ops.views import CHUNK, F32, AgedKV, DeltaView, KVView, Span
 
 FLOAT_TYPES = frozenset(["F64", "F32", "F16", "BF16"])
@@ -85,8 +85,7 @@ def _experts(
 
 
 def _embed(table: Weight, token_ids: Any) -> Work:
-    tensor = packed(table).tensor
-    assert tensor is not None, "an embedding is one matrix"
+    tensor = rows_of(table)
     return Work(len(token_ids) * tensor.n_bytes // len(tensor))
 
 

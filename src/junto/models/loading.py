@@ -5,7 +5,7 @@ business.
 """
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,9 @@ def _n_vocab(file: GGUFFile, source: str) -> int:
     return len(tokens)
 
 
+_MATRIX = (Weight, Weight | None)
+
+
 def take(blueprint: Blueprint, ops: Ops) -> Weights:
     """Hand matrices to the backend and read vectors as float32."""
     table, located = blueprint.architecture.TENSORS, blueprint.located
@@ -131,25 +134,57 @@ def take(blueprint: Blueprint, ops: Ops) -> Weights:
             fill(table.layer(blueprint.cfg, i), found, ops)
             for i, found in enumerate(located.layers)
         ]
-        whole = fill(table.whole, located.whole, ops)
+        whole = fill(table.whole, located.whole, ops, looked_up(located.whole))
         # The draft comes last: a packed file that was made without it serves all the others.
         draft = located.draft
         drafting = None if draft is None or table.draft is None else fill(table.draft, draft, ops)
         return Weights(whole, tuple(layers), drafting)
 
 
-def fill(holder: type, found: Mapping[str, Found | None], ops: Ops) -> Any:
-    """Build the dataclass `holder` from its located tensors."""
+def looked_up(whole: Mapping[str, Found | None]) -> frozenset[str]:
+    """Fields of which only rows are read: embeddings, unless one is the output matrix too."""
+    tied = whole.get("output") is None
+    return frozenset(["position_embd"] if tied else ["position_embd", "token_embd"])
+
+
+def matrices(blueprint: Blueprint) -> Iterator[Found]:
+    """What products read: every matrix, and every stack of experts."""
+    table, located = blueprint.architecture.TENSORS, blueprint.located
+    layers = ((table.layer(blueprint.cfg, i), found) for i, found in enumerate(located.layers))
+    tables = looked_up(located.whole)
+    draft = [] if located.draft is None else [(table.draft, located.draft)]
+    for holder, fields in ((table.whole, located.whole), *layers, *draft):
+        kinds = typing.get_type_hints(holder)
+        for name, found in fields.items():
+            if found is not None and kinds[name] in _MATRIX and name not in tables:
+                yield found
+
+
+def fill(
+    holder: type,
+    found: Mapping[str, Found | None],
+    ops: Ops,
+    tables: frozenset[str] = frozenset(),
+) -> Any:
+    """Build the dataclass `holder` from its located tensors; of `tables` only rows are read."""
     kinds = typing.get_type_hints(holder)
-    return holder(**{name: _taken(kinds[name], tensor, ops) for name, tensor in found.items()})
+    return holder(
+        **{
+            name: _taken(kinds[name], tensor, ops, is_table=name in tables)
+            for name, tensor in found.items()
+        }
+    )
 
 
-def _taken(kind: Any, found: Found | None, ops: Ops) -> Weight | F32 | None:
+def _taken(kind: Any, found: Found | None, ops: Ops, *, is_table: bool) -> Weight | F32 | None:
     if found is None:
         return None
     for tensor in (found,) if isinstance(found, Tensor) else found:
         _refuse_undecodable(tensor)
-    if kind in (Weight, Weight | None):
+    if is_table:
+        assert isinstance(found, Tensor), "an embedding is one matrix"
+        return ops.table(found)
+    if kind in _MATRIX:
         return ops.weight(found)
     assert isinstance(found, Tensor), "only matrices come one an expert"
     return found.float32()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from junto.formats.tensor import Tensor
-from junto.models.loading import Blueprint
+from junto.models.loading import Blueprint, looked_up
 from junto.models.table import Found
 
 
@@ -49,15 +49,15 @@ def weight_sizes(blueprint: Blueprint) -> WeightSizes:
 
 def _sizes(blueprint: Blueprint) -> Iterator[_Size]:
     cfg, located = blueprint.cfg, blueprint.located
-    is_tied = located.whole.get("output") is None
+    tables = looked_up(located.whole)
     for name, found in _named(located.whole, [*located.layers, located.draft or {}]):
-        shape, n_bytes = _measured(found)
+        shape, n_bytes = _shape_of(found), n_bytes_of(found)
         share, n_row = 1.0, shape[0] if len(shape) > 1 else 0
         if len(shape) > 2:
             share, n_row = cfg.n_expert_used / shape[0], cfg.n_expert_used * shape[1]
         if shape[0] == cfg.n_vocab:
             n_row = 0
-        if name == "position_embd" or (name == "token_embd" and not is_tied):
+        if name in tables:
             share, n_row = 1 / shape[0], 0
         yield _Size(math.prod(shape), n_bytes, share, n_row)
 
@@ -69,9 +69,10 @@ def _named(
         yield from ((name, found) for name, found in fields.items() if found is not None)
 
 
-def _measured(found: Found) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes; experts are alike."""
-    if isinstance(found, Tensor):
-        return found.shape, found.n_bytes
-    first = found[0]
-    return (len(found), *first.shape), len(found) * first.n_bytes
+def _shape_of(found: Found) -> tuple[int, ...]:
+    return found.shape if isinstance(found, Tensor) else (len(found), *found[0].shape)
+
+
+def n_bytes_of(found: Found) -> int:
+    """Bytes as stored; experts are alike."""
+    return found.n_bytes if isinstance(found, Tensor) else len(found) * found[0].n_bytes

@@ -126,12 +126,21 @@ class Ops(Protocol):
         """Around the taking of a model's weights; if it fails, it leaves nothing behind."""
         ...
 
+    @property
+    def is_keeping(self) -> bool:
+        """Whether something is being made in the background that the next start will use."""
+        ...
+
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait for what loading began in the background; `tell` hears of (bytes done, of all)."""
+        """Do what loading put off, and wait for the rest; `tell` hears of (bytes done, of all)."""
         ...
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Take a stored matrix, a stack [n_expert, n_out, n_in], or one matrix an expert."""
+        ...
+
+    def table(self, tensor: Tensor) -> Weight:
+        """Take a stored matrix of which `embed` alone will be asked."""
         ...
 
     def embed(self, table: Weight, token_ids: I32) -> F32:

@@ -169,7 +169,7 @@ def test_two_writers_at_once_leave_one_whole_file(
 
     monkeypatch.setattr(os, "pwrite", waiting)
     slow = begun(source, folder)
-    slow.finish()
+    slow.finish(1)
     while not list(folder.glob(".*.partial")):
         time.sleep(0.01)
     os.rename(partial_of(folder), folder / ".another.partial")  # as another process names it
@@ -203,7 +203,7 @@ def test_an_interrupt_while_it_is_waited_for_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "pwrite", slowly)
     store = begun(source, folder)
-    store.finish()
+    store.finish(1)
 
     def interrupt(done: int, total: int) -> None:
         assert 0 <= done <= total == 64 * 4096 * 4
@@ -287,7 +287,7 @@ def test_clear_takes_all_or_only_what_has_no_source(source: Path, tmp_path: Path
     assert np.isfinite(model.logits(IDS)).all(), "a running model keeps its weights"
 
 
-def test_progress_tells_every_byte_once(source: Path) -> None:
+def test_progress_tells_every_byte_that_loading_packs_once(source: Path) -> None:
     seen: list[int] = []
 
     def store(pool: _kernels.ThreadPool) -> Store:
@@ -298,4 +298,6 @@ def test_progress_tells_every_byte_once(source: Path) -> None:
     blueprint = locate(open_file(source))
     assemble(blueprint, Cpu(2, store=store))
     matrices = [t for t in open_file(source).tensors.values() if len(t.shape) > 1]
-    assert sum(seen) == sum(t.n_bytes for t in matrices if "exps.bias" not in t.name)
+    later = ("exps.", "token_embd.")  # experts; of the embedding only rows are read
+    packed = [t for t in matrices if not any(part in t.name for part in later)]
+    assert sum(seen) == sum(t.n_bytes for t in packed)

@@ -11,6 +11,7 @@ from junto import _kernels
 from junto.errors import RequestError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import (
+    I64,
     Angles,
     Rotation,
     Routing,
@@ -22,7 +23,7 @@ from junto.ops.contract import (
 from junto.ops.cpu.processors import clamped, usable_processors
 from junto.ops.cpu.spans import aged_spans, attention_spans, delta_spans
 from junto.ops.cpu.store import InMemory, Store
-from junto.ops.cpu.weights import pack, packed
+from junto.ops.cpu.weights import pack, packed, rows_of, unpacked
 from junto.ops.views import F32, I32, DeltaView, KVView
 
 
@@ -62,36 +63,53 @@ class Cpu:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Packed weights get their file's name when all of them are packed."""
+        """What is put off begins when all weights are taken."""
         try:
             yield
         except BaseException:
             self._store.abandon()
             raise
-        self._store.finish()
+        self._store.finish(self.n_threads)
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether a file of packed weights is being made for the next start."""
+        return self._store.is_keeping
 
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait until packed weights are kept for the next start."""
+        """Pack all experts, and wait until they are kept for the next start."""
         self._store.settle(tell)
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Keep the workers spinning, so that a kernel costs less than a microsecond to share."""
-        self._pool.wake()
+        """Keep the workers spinning, so that a kernel costs less than a microsecond to share.
+
+        After it comes a little of what was put off at loading.
+        """
+        backlog = self._store.backlog
         try:
+            backlog.begin_step()
+            self._pool.wake()
             yield
+        except BaseException:
+            backlog.rest()
+            raise
         finally:
             self._pool.rest()
+        backlog.end_step(self._pool)
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
-        """Pack a matrix or a stack of experts."""
+        """Pack a matrix; experts of a stack are packed when they are needed."""
         return pack(tensor, self._pool, self._store)
+
+    def table(self, tensor: Tensor) -> Weight:
+        """Leave a matrix of which rows are looked up where it is."""
+        return unpacked(tensor)
 
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows of the table, decoded from the file's own bytes."""
         check_token_ids(token_ids, table.shape[0])
-        tensor = packed(table).tensor
-        assert tensor is not None, "an embedding is one matrix"
+        tensor = rows_of(table)
         rows = np.ascontiguousarray(tensor.data[token_ids])
         y = np.empty((len(rows), table.shape[1]), np.float32)
         _kernels.decode_rows(self.level, self._pool, tensor.type.name, rows, y)
@@ -244,9 +262,9 @@ class Cpu:
             x,
             routing.expert_ids,
             routing.weights,
-            packed(gate).matrix,
-            packed(up).matrix,
-            packed(down).matrix,
+            self._with_experts(gate, routing.expert_ids),
+            self._with_experts(up, routing.expert_ids),
+            self._with_experts(down, routing.expert_ids),
             form.limit or 0.0,
             form.alpha,
             bias_gate,
@@ -255,6 +273,13 @@ class Cpu:
             y,
         )
         return y
+
+    def _with_experts(self, weight: Weight, expert_ids: I64) -> _kernels.PackedMatrix:
+        """A stack in which these experts are packed."""
+        stack = packed(weight).stack
+        if not stack.is_whole:
+            stack.need(expert_ids.ravel().tolist(), self._pool)
+        return stack.matrix
 
     def sample(self, logits: F32, how: Sequence[Sampling], uniform: Sequence[float]) -> list[int]:
         """One token for each row."""

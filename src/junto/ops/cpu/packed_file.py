@@ -26,9 +26,10 @@ import numpy as np
 from junto._kernels import PackedMatrix, ThreadPool, checksum
 from junto.formats.quant_types import U8
 from junto.formats.tensor import Tensor
+from junto.ops.cpu.stack import Stack
 from junto.ops.cpu.store import InMemory, Shape
 
-MAGIC = b"junto-packed-1\0\0"
+MAGIC = b"junto-packed-2\0\0"
 HEAD = struct.Struct("<16s64sQQ32s")  # magic, boot, index offset, index length, SHA-256
 PAGE = 4096
 _MOST_INDEX_BYTES = 64 << 20
@@ -107,9 +108,13 @@ def read_index(path: Path) -> Index:
 class PackedFile:
     """Hands out matrices that lie in a mapped file."""
 
+    is_keeping = False
+
     def __init__(self, path: Path, key: str, pool: ThreadPool) -> None:
         """Open and check; Unusable where it is not the packed form of the source `key`."""
         self.notes: list[str] = []
+        self._memory = InMemory()
+        self.backlog = self._memory.backlog
         self._path = path
         self._next = 0
         index = read_index(path)
@@ -125,7 +130,7 @@ class PackedFile:
             self._compare_checksums(pool)
             _remember_boot(path)
 
-    def matrix(self, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool) -> PackedMatrix:
+    def matrix(self, shape: Shape, experts: Tensor | Sequence[Tensor], pool: ThreadPool) -> Stack:
         """The next matrix, as it lies in the file; packed anew if the file has another there."""
         entry = self._entries[self._next] if self._next < len(self._entries) else None
         self._next += 1
@@ -133,17 +138,19 @@ class PackedFile:
             self.notes.append(
                 f"{self._path}: has no {shape.name!r}; `junto cache clear` removes it"
             )
-            return InMemory().matrix(shape, experts, pool)
-        return over(shape, self._part(entry))
+            return self._memory.matrix(shape, experts, pool)
+        return Stack(over(shape, self._part(entry)))
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
+    def finish(self, n_threads: int) -> None:
+        """Nothing is left to do, but for what the file lacks."""
+        self._memory.finish(n_threads)
 
     def abandon(self) -> None:
         """Nothing was begun."""
 
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """There is nothing to wait for."""
+        """There is nothing to wait for, but for what the file lacks."""
+        self._memory.settle(tell)
 
     def _part(self, entry: Entry) -> U8:
         return self._bytes[entry.offset : entry.offset + entry.shape.n_bytes]

@@ -1,6 +1,6 @@
-"""Packs into memory, and writes a packed file from there when all weights are taken.
+"""Packs into memory, and writes a packed file from there when all experts are packed.
 
-Writing goes on beside the model's work, since a disk can be far slower than packing. The file
+Both go on beside the model's work, since a disk can be far slower than packing. The file
 appears under its name only when all of it is written; until then it has a temporary one, and is
 locked, so that others know its writer lives. The form is told in `packed_file`.
 """
@@ -9,14 +9,17 @@ import fcntl
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 
 from junto._kernels import PackedMatrix, ThreadPool, checksum
+from junto.errors import JuntoError
 from junto.formats.tensor import Tensor
+from junto.ops.cpu.background import Background
 from junto.ops.cpu.packed_file import HEAD, MAGIC, PAGE, Entry, boot
+from junto.ops.cpu.stack import Stack
 from junto.ops.cpu.store import InMemory, Progress, Shape, unseen
 
 PIECE = 16 << 20
@@ -36,51 +39,70 @@ class PackedWriter:
         self._key = key
         self._source = source
         self._memory = InMemory(progress)
+        self.backlog = self._memory.backlog
         self._made: list[tuple[Shape, PackedMatrix]] = []
+        self._n_threads = 1
         self._n_written = 0
-        self._given_up = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._background: Background | None = None
 
-    def matrix(self, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool) -> PackedMatrix:
-        """Pack the next matrix."""
-        matrix = self._memory.matrix(shape, experts, pool)
-        self._made.append((shape, matrix))
-        return matrix
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the file is still to come."""
+        return self._background is not None and self._background.is_alive
 
-    def finish(self) -> None:
-        """Begin to write; a program that ends meanwhile waits, unless it is interrupted."""
-        self._thread = threading.Thread(target=self._write, name="junto-packed-writer")
-        self._thread.start()
+    def matrix(self, shape: Shape, experts: Tensor | Sequence[Tensor], pool: ThreadPool) -> Stack:
+        """Pack the next matrix, or put a stack of several off."""
+        stack = self._memory.matrix(shape, experts, pool)
+        self._made.append((shape, stack.matrix))
+        return stack
+
+    def finish(self, n_threads: int) -> None:
+        """Begin to pack and write; a program that ends meanwhile waits, unless interrupted."""
+        self._n_threads = n_threads
+        self.backlog.rest()
+        self._background = Background(self._keep, "junto-packed-writer", is_waited_for=True)
 
     def abandon(self) -> None:
         """Nothing was begun."""
 
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait until the file is there; `tell` hears of (bytes written, bytes of all).
+        """Pack what is left and wait until the file is there; `tell` hears of both together.
 
         An interrupt ends the writing, and nothing of it stays.
         """
-        if self._thread is None:
-            return
-        total = sum(shape.n_bytes for shape, _ in self._made)
+        n_packed = self.backlog.n_bytes
+        total = n_packed + sum(shape.n_bytes for shape, _ in self._made)
+
+        def told(n_bytes: int) -> None:
+            if tell is not None:
+                tell(n_bytes, total)
+
+        background = self._background
         try:
-            while self._thread.is_alive():
-                if tell is not None:
-                    tell(self._n_written, total)
-                self._thread.join(0.1)
+            self._memory.settle(lambda done, _: told(done))
+            while background is not None and background.is_alive:
+                told(n_packed + self._n_written)
+                background.join(0.1)
         except KeyboardInterrupt:
-            self._given_up.set()
-            self._thread.join()
+            if background is not None:
+                background.stop()
             raise
 
-    def _write(self) -> None:
+    def _keep(self, given_up: Event) -> None:
+        try:
+            if self.backlog.pack_while_idle(self._n_threads, lambda: not given_up.is_set()):
+                self._write(given_up)
+        except JuntoError as error:
+            self.notes.append(f"{error}; packed weights are not kept")
+
+    def _write(self, given_up: Event) -> None:
         descriptor = -1
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             descriptor = os.open(self._partial, flags, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # a sign of life, see packed_cache
-            entries, end = self._write_matrices(descriptor)
-            if not self._given_up.is_set():
+            entries, end = self._write_matrices(descriptor, given_up)
+            if not given_up.is_set():
                 self._write_index(descriptor, entries, end)
                 os.replace(self._partial, self.path)
         except OSError as error:
@@ -90,7 +112,7 @@ class PackedWriter:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _write_matrices(self, descriptor: int) -> tuple[list[Entry], int]:
+    def _write_matrices(self, descriptor: int, given_up: Event) -> tuple[list[Entry], int]:
         entries: list[Entry] = []
         pool = ThreadPool(1)  # the model works with its own meanwhile
         end = PAGE
@@ -100,7 +122,7 @@ class PackedWriter:
             end = begin + shape.n_bytes
             data = matrix.data.data
             for start in range(0, shape.n_bytes, PIECE):
-                if self._given_up.is_set():
+                if given_up.is_set():
                     return entries, end
                 piece = data[start : start + PIECE]
                 _write_all(descriptor, piece, begin + start)

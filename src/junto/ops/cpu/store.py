@@ -4,16 +4,22 @@ A store is asked for one matrix after the other, in the order in which a model t
 knows neither the model nor the file they come from.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol
 
 from junto._kernels import PackedMatrix, ThreadPool
-from junto.formats.mapped_file import forget_pages
+from junto.errors import JuntoError
 from junto.formats.tensor import Tensor
+from junto.ops.cpu.background import Background
+from junto.ops.cpu.backlog import Backlog
+from junto.ops.cpu.stack import Stack
 
 Progress = Callable[[int], None]
-"""Told how many bytes of the source have been packed since the last call."""
+"""Told how many bytes of the source a load has packed since the last call."""
 
 
 def unseen(n_bytes: int) -> None:
@@ -37,16 +43,22 @@ class Shape:
 
 
 class Store(Protocol):
-    """Makes packed matrices."""
+    """Makes packed matrices; stacks of experts come without their experts, see `backlog`."""
 
     notes: list[str]
+    backlog: Backlog
 
-    def matrix(self, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool) -> PackedMatrix:
+    @property
+    def is_keeping(self) -> bool:
+        """Whether something is being made for the next start."""
+        ...
+
+    def matrix(self, shape: Shape, experts: Tensor | Sequence[Tensor], pool: ThreadPool) -> Stack:
         """The next matrix; `experts` are its stored parts, one an expert."""
         ...
 
-    def finish(self) -> None:
-        """All matrices are made."""
+    def finish(self, n_threads: int) -> None:
+        """All matrices are asked for; what is left may be done by so many threads."""
         ...
 
     def abandon(self) -> None:
@@ -54,32 +66,51 @@ class Store(Protocol):
         ...
 
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Wait for what was begun by `finish`; `tell` hears of (bytes done, bytes of all)."""
+        """Pack what is left and wait until it is kept; `tell` hears of (bytes done, of all)."""
         ...
 
 
 class InMemory:
     """Packs into memory of this process."""
 
+    is_keeping = False
+
     def __init__(self, progress: Progress = unseen) -> None:
         self.notes: list[str] = []
+        self.backlog = Backlog()
         self._progress = progress
+        self._n_threads = 1
 
-    def matrix(self, shape: Shape, experts: Sequence[Tensor], pool: ThreadPool) -> PackedMatrix:
-        """Pack the next matrix."""
-        matrix = PackedMatrix(shape.type, shape.n_expert, shape.n_out, shape.n_in)
-        for i, expert in enumerate(experts):
-            rows = expert.data
-            matrix.fill(i, rows, pool)
-            forget_pages(rows)
-            self._progress(rows.nbytes)
-        return matrix
+    def matrix(self, shape: Shape, experts: Tensor | Sequence[Tensor], pool: ThreadPool) -> Stack:
+        """Pack the next matrix, or put a stack of several off."""
+        stack = Stack(PackedMatrix(shape.type, shape.n_expert, shape.n_out, shape.n_in), experts)
+        if shape.n_expert > 1:
+            self.backlog.add(stack)
+        else:
+            self._progress(stack.pack_one(pool))
+        return stack
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
+    def finish(self, n_threads: int) -> None:
+        """Begin to pack while the model is idle, as long as it lives."""
+        self._n_threads = n_threads
+        self.backlog.rest()
+        backlog, myself = self.backlog, weakref.ref(self)
+
+        def work(given_up: Event) -> None:
+            with suppress(JuntoError):  # whoever needs that expert is told
+                backlog.pack_while_idle(
+                    n_threads, lambda: myself() is not None and not given_up.is_set()
+                )
+
+        if backlog.n_bytes:
+            Background(work, "junto-packing", is_waited_for=False)
 
     def abandon(self) -> None:
         """Nothing was begun."""
 
     def settle(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """There is nothing to wait for."""
+        """Pack what is left."""
+        total, pool = self.backlog.n_bytes, ThreadPool(self._n_threads)
+        while self.backlog.pack_one(pool):
+            if tell is not None:
+                tell(total - self.backlog.n_bytes, total)

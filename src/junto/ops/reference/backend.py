@@ -23,6 +23,7 @@ class Reference(matrices.Matrices):
 
     name = "reference"
     notes = ()
+    is_keeping = False
 
     def step(self) -> AbstractContextManager[None]:
         """Nothing needs to be ready."""

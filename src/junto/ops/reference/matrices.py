@@ -53,6 +53,10 @@ class Matrices:
         first = tensor[0]
         return Weight(first.name, (len(tensor), *first.shape), Stored(tensor))
 
+    def table(self, tensor: Tensor) -> Weight:
+        """Take a matrix for its rows."""
+        return self.weight(tensor)
+
     def embed(self, table: Weight, token_ids: I32) -> F32:
         """Rows of the table; only these are decoded."""
         check_token_ids(token_ids, table.shape[0])
