@@ -16,7 +16,7 @@ COMMA := ,
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow sanitize lint format oracle limits fuzz accuracy compare clean
+.PHONY: help venv run test slow sanitize wheel lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,6 +42,16 @@ SANITIZED_TESTS := tests/kernels tests/ops/cpu tests/ops/test_contract.py tests/
 sanitize: .venv-asan/.installed .venv-tsan/.installed ## run the kernels' tests under ASan, UBSan and TSan
 	tools/sanitize.sh .venv-asan -n auto --dist worksteal $(SANITIZED_TESTS)
 	tools/sanitize.sh .venv-tsan -n auto --dist worksteal $(SANITIZED_TESTS)
+
+wheel: $(VENV) ## build dist/*.whl, install it alone, run it on processors without AVX-512 and AVX
+	rm -rf dist build/wheel
+	$(BIN)/python -m pip wheel $(PIP_FLAGS) --no-deps --no-build-isolation \
+		--config-settings=build-dir=build/{wheel_tag} --wheel-dir dist .
+	$(BIN)/python tools/baseline.py build/cp*/_kernels$$($(BIN)/python -c '$(PRINT_SUFFIX)')
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install $(PIP_FLAGS) dist/*.whl
+	build/wheel/bin/junto doctor
+	$(BIN)/python tools/masked_cpu.py build/wheel/bin/python
 
 lint: $(VENV) ## ruff and strict mypy on package, tests and tools; clang-format on the kernels
 	$(BIN)/ruff check .
@@ -74,9 +84,9 @@ clean: ## remove everything that make has made
 	rm -rf .venv .venv-oracle .venv-asan .venv-tsan build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
-# $(1) is a virtual environment, $(2) the extras, $(3) the build folder, $(4) more settings. The build runs inside the
-# environment, not in an isolated one, so that a changed kernel recompiles alone; cmake and ninja come
-# from PyPI too.
+# $(1) is a virtual environment, $(2) the extras, $(3) the build folder, $(4) more settings. The build
+# runs inside the environment, not in an isolated one, so that a changed kernel recompiles alone; cmake
+# and ninja come from PyPI too.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "junto needs Python 3.11 or newer; '$(PYTHON)' is not: make PYTHON=/path/to/python3.11"; \
@@ -91,6 +101,8 @@ endef
 
 PRINT_BUILD_REQUIRES := import tomllib; \
 	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
+
+PRINT_SUFFIX := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 
 # An editable install remembers where it found each module, so one that has moved asks for a new one.
 MODULES := $(shell find src -name '*.py')
