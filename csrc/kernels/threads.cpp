@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "kernels/fence.h"
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 #endif
@@ -78,6 +80,7 @@ std::uint8_t* ThreadPool::bytes(std::size_t number, std::size_t n) {
     buffer = {};  // first, so that both are never held
     buffer = {allocate(size), size};
   }
+  fence(buffer.memory.get(), n, buffer.size);
   return buffer.memory.get();
 }
 

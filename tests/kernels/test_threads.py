@@ -1,6 +1,7 @@
 """The thread pool: every piece once, with more threads than processors, asleep or awake."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,6 +26,24 @@ def test_any_number_of_threads_gives_the_same_bits(n_threads: int) -> None:
             _kernels.linear("portable", pool, weight, x, None, again)
             np.testing.assert_array_equal(again, y)
     pool.rest()
+
+
+def test_pools_of_several_callers_do_not_meet(level: str) -> None:
+    """As two models of one process: each caller has a pool and buffers, the weights are shared."""
+    weight = pack("Q4_K", [stored_rows("w", "Q4_K", 333, 512)], 512, _kernels.ThreadPool(1))
+    x, y = affine("x", (37, 512), 0.0, 1.0), np.empty((37, 333), np.float32)
+    _kernels.linear(level, _kernels.ThreadPool(1), weight, x, None, y)
+
+    def caller(n_threads: int) -> None:
+        pool, again = _kernels.ThreadPool(n_threads), np.empty_like(y)
+        for i in range(20):
+            again.fill(np.nan)
+            (pool.wake, pool.rest)[i % 2]()
+            _kernels.linear(level, pool, weight, x, None, again)
+            np.testing.assert_array_equal(again, y)
+
+    with ThreadPoolExecutor(3) as callers:
+        list(callers.map(caller, (2, 3, 2)))
 
 
 def test_idle_workers_sleep() -> None:

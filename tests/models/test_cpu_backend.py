@@ -5,6 +5,7 @@ to int8 with a scale per 32 values; llama.cpp's own rounding moves such random m
 of 0.04 to 0.09 from float activations, and half of the least of that is the bound here.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,16 @@ def test_company_slots_and_threads_do_not_change_a_bit(name: str, tmp_path: Path
         for slot in slots:
             model.runner.cache.close(slot)
         slots = [model.runner.cache.open() for _ in texts]
+
+
+@pytest.mark.parametrize("name", ["qwen35moe_q4_k", "gpt_oss_mxfp4_q8_0"])
+def test_two_models_at_once_do_not_meet(name: str, tmp_path: Path) -> None:
+    path = model_file(name, tmp_path)
+    ids = tokens_of(name, 65)
+    alone = load(path, LEVELS[0]).logits(ids)
+    with ThreadPoolExecutor(2) as callers:
+        for logits in callers.map(lambda n: load(path, LEVELS[0], n).logits(ids), (2, 2, 1, 2)):
+            np.testing.assert_array_equal(logits, alone)
 
 
 def test_half_precision_keys_and_values_change_little(tmp_path: Path) -> None:
