@@ -26,6 +26,8 @@ def main() -> None:
     (options.out / "chat_template.jinja").write_text(template, encoding="utf-8")
     tokenizer = _tokenizer(family, corpus, template, options.out / "tokenizer.json", options.seed)
     network = make_network(family.name)
+    if options.start:
+        network.load_state_dict(torch.load(options.start, weights_only=True)["network"])
     plan = Plan(
         options.seed,
         options.steps or DEFAULT_STEPS[family.name],
@@ -48,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("family", choices=NAMES)
     made.add_argument("--text", type=Path, required=True, help="folder with text/ and templates/")
     made.add_argument("--out", type=Path, required=True, help="folder for checkpoint and log")
+    made.add_argument("--start", type=Path, help="a checkpoint.pt whose weights to begin with")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("--steps", type=int, help="length of the whole run (default: the family's)")
