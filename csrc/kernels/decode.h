@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/packed.h"
 #include "kernels/threads.h"
 
@@ -19,13 +20,6 @@ struct DecodeParams {
   float* y;
 };
 
-#define JUNTO_DECLARE_DECODE(level)                               \
-  namespace level {                                               \
-  void decode_rows(const DecodeParams& params, ThreadPool& pool); \
-  }
-JUNTO_DECLARE_DECODE(portable)
-JUNTO_DECLARE_DECODE(avx2)
-JUNTO_DECLARE_DECODE(avx512)
-#undef JUNTO_DECLARE_DECODE
+JUNTO_DECLARE_SHARED(void decode_rows(const DecodeParams& params, ThreadPool& pool);)
 
 }  // namespace junto

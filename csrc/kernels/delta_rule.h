@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -41,14 +42,6 @@ struct DeltaRuleParams {
 };
 
 // Outputs of the gated delta rule; the states and lists of the spans advance.
-namespace avx512 {
-void gated_delta_rule(const DeltaRuleParams& params, ThreadPool& pool);
-}
-namespace avx2 {
-void gated_delta_rule(const DeltaRuleParams& params, ThreadPool& pool);
-}
-namespace portable {
-void gated_delta_rule(const DeltaRuleParams& params, ThreadPool& pool);
-}
+JUNTO_DECLARE_SHARED(void gated_delta_rule(const DeltaRuleParams& params, ThreadPool& pool);)
 
 }  // namespace junto

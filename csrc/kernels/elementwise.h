@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -37,21 +38,14 @@ struct DeltaGatesParams {
   float *decay, *open;
 };
 
-#define JUNTO_DECLARE_ELEMENTWISE(level)                                  \
-  namespace level {                                                       \
-  void rms_norm(const ElementwiseParams& params, ThreadPool& pool);       \
-  void layer_norm(const ElementwiseParams& params, ThreadPool& pool);     \
-  void gated_rms_norm(const ElementwiseParams& params, ThreadPool& pool); \
-  void sigmoid_gate(const ElementwiseParams& params, ThreadPool& pool);   \
-  void swiglu(const ElementwiseParams& params, ThreadPool& pool);         \
-  void clamped_swiglu(const ElementwiseParams& params, ThreadPool& pool); \
-  void gelu(const ElementwiseParams& params, ThreadPool& pool);           \
-  void add(const ElementwiseParams& params, ThreadPool& pool);            \
-  void delta_gates(const DeltaGatesParams& params, ThreadPool& pool);     \
-  }
-JUNTO_DECLARE_ELEMENTWISE(portable)
-JUNTO_DECLARE_ELEMENTWISE(avx2)
-JUNTO_DECLARE_ELEMENTWISE(avx512)
-#undef JUNTO_DECLARE_ELEMENTWISE
+JUNTO_DECLARE_SHARED(void rms_norm(const ElementwiseParams& params, ThreadPool& pool);
+                     void layer_norm(const ElementwiseParams& params, ThreadPool& pool);
+                     void gated_rms_norm(const ElementwiseParams& params, ThreadPool& pool);
+                     void sigmoid_gate(const ElementwiseParams& params, ThreadPool& pool);
+                     void swiglu(const ElementwiseParams& params, ThreadPool& pool);
+                     void clamped_swiglu(const ElementwiseParams& params, ThreadPool& pool);
+                     void gelu(const ElementwiseParams& params, ThreadPool& pool);
+                     void add(const ElementwiseParams& params, ThreadPool& pool);
+                     void delta_gates(const DeltaGatesParams& params, ThreadPool& pool);)
 
 }  // namespace junto

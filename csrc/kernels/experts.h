@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/packed.h"
 #include "kernels/threads.h"
 
@@ -29,14 +30,6 @@ struct ExpertsParams {
   float* y;
 };
 
-namespace portable {
-void experts(const ExpertsParams& params, ThreadPool& pool);
-}
-namespace avx2 {
-void experts(const ExpertsParams& params, ThreadPool& pool);
-}
-namespace avx512 {
-void experts(const ExpertsParams& params, ThreadPool& pool);
-}
+JUNTO_DECLARE(void experts(const ExpertsParams& params, ThreadPool& pool);)
 
 }  // namespace junto

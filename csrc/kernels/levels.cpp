@@ -22,11 +22,16 @@ const std::vector<Entry>& entries() {
   static const std::vector<Entry> kEntries = {
 #if defined(__x86_64__)
       {"avx512",
-       Level::kAvx512,
+       Level::avx512,
        {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "fma", "f16c"}},
-      {"avx2", Level::kAvx2, {"avx2", "fma", "f16c"}},
+#if defined(JUNTO_EVEX_VNNI)
+      {"avxvnni", Level::avxvnni, {"avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni"}},
+#else
+      {"avxvnni", Level::avxvnni, {"avx2", "fma", "f16c", "avxvnni"}},
 #endif
-      {"portable", Level::kPortable, {}},
+      {"avx2", Level::avx2, {"avx2", "fma", "f16c"}},
+#endif
+      {"portable", Level::portable, {}},
   };
   return kEntries;
 }

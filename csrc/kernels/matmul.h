@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/activations.h"
+#include "kernels/levels.h"
 #include "kernels/packed.h"
 #include "kernels/threads.h"
 
@@ -36,20 +37,13 @@ struct LinearParams {
   float* y;
 };
 
-#define JUNTO_DECLARE_MATMUL(level)                               \
-  namespace level {                                               \
-  TileKernel tile_kernel(Type type);                              \
-  std::int64_t tile_bytes(const PackedMatrix& weight, int n_row); \
-  void make_tile(const PackedMatrix& weight,                      \
-                 const RowSource& from,                           \
-                 std::int64_t first,                              \
-                 int n_row,                                       \
-                 std::uint8_t* to);                               \
-  void linear(const LinearParams& params, ThreadPool& pool);      \
-  }
-JUNTO_DECLARE_MATMUL(portable)
-JUNTO_DECLARE_MATMUL(avx2)
-JUNTO_DECLARE_MATMUL(avx512)
-#undef JUNTO_DECLARE_MATMUL
+JUNTO_DECLARE(TileKernel tile_kernel(Type type);
+              std::int64_t tile_bytes(const PackedMatrix& weight, int n_row);
+              void make_tile(const PackedMatrix& weight,
+                             const RowSource& from,
+                             std::int64_t first,
+                             int n_row,
+                             std::uint8_t* to);
+              void linear(const LinearParams& params, ThreadPool& pool);)
 
 }  // namespace junto

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -14,15 +15,8 @@ namespace junto {
 // fma_rate    float32 multiplications and additions
 //
 // The last two run `n_step` steps for each of `n_piece` pieces; a piece is the unit of sharing.
-#define JUNTO_DECLARE_PEAKS(level)                                              \
-  namespace level {                                                             \
-  double read_rate(const float* data, std::int64_t n, ThreadPool& pool);        \
-  double dot_rate(std::int64_t n_piece, std::int64_t n_step, ThreadPool& pool); \
-  double fma_rate(std::int64_t n_piece, std::int64_t n_step, ThreadPool& pool); \
-  }
-JUNTO_DECLARE_PEAKS(portable)
-JUNTO_DECLARE_PEAKS(avx2)
-JUNTO_DECLARE_PEAKS(avx512)
-#undef JUNTO_DECLARE_PEAKS
+JUNTO_DECLARE(double read_rate(const float* data, std::int64_t n, ThreadPool& pool);
+              double dot_rate(std::int64_t n_piece, std::int64_t n_step, ThreadPool& pool);
+              double fma_rate(std::int64_t n_piece, std::int64_t n_step, ThreadPool& pool);)
 
 }  // namespace junto

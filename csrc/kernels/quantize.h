@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -32,17 +33,9 @@ struct Quantizer {
 
 // `quantize` returns the index in `rows` of the first value that the type cannot hold, or -1. Where
 // there is one, `out` is not complete.
-namespace portable {
-const std::vector<Quantizer>& quantizers();
-std::int64_t quantize(const Quantizer& how, const QuantizeParams& params, ThreadPool& pool);
-}  // namespace portable
-namespace avx2 {
-const std::vector<Quantizer>& quantizers();
-std::int64_t quantize(const Quantizer& how, const QuantizeParams& params, ThreadPool& pool);
-}  // namespace avx2
-namespace avx512 {
-const std::vector<Quantizer>& quantizers();
-std::int64_t quantize(const Quantizer& how, const QuantizeParams& params, ThreadPool& pool);
-}  // namespace avx512
+JUNTO_DECLARE_SHARED(const std::vector<Quantizer>& quantizers();)
+JUNTO_DECLARE_SHARED(std::int64_t quantize(const Quantizer& how,
+                                           const QuantizeParams& params,
+                                           ThreadPool& pool);)
 
 }  // namespace junto

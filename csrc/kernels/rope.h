@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -28,14 +29,6 @@ void rope_table(const std::int32_t* positions,
                 float* cos,
                 float* sin);
 
-namespace portable {
-void rope(const RopeParams& params, ThreadPool& pool);
-}
-namespace avx2 {
-void rope(const RopeParams& params, ThreadPool& pool);
-}
-namespace avx512 {
-void rope(const RopeParams& params, ThreadPool& pool);
-}
+JUNTO_DECLARE_SHARED(void rope(const RopeParams& params, ThreadPool& pool);)
 
 }  // namespace junto

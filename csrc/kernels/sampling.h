@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -28,15 +29,7 @@ struct LogitScans {
   double (*sum_exp)(const float* x, std::int64_t n, float top, double temperature);
 };
 
-namespace portable {
-LogitScans logit_scans();
-}
-namespace avx2 {
-LogitScans logit_scans();
-}
-namespace avx512 {
-LogitScans logit_scans();
-}
+JUNTO_DECLARE_SHARED(LogitScans logit_scans();)
 
 // How one row of logits becomes one token: temperature (0 takes the largest), then top_k (0 keeps
 // all), top_p, min_p; `uniform` in [0, 1) decides.

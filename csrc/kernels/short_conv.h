@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/delta_rule.h"
+#include "kernels/levels.h"
 #include "kernels/threads.h"
 
 namespace junto {
@@ -25,14 +26,6 @@ struct ShortConvParams {
 };
 
 // SiLU of the causal depthwise convolution; the raw rows of the spans are kept in `conv`.
-namespace avx512 {
-void short_conv(const ShortConvParams& params, ThreadPool& pool);
-}
-namespace avx2 {
-void short_conv(const ShortConvParams& params, ThreadPool& pool);
-}
-namespace portable {
-void short_conv(const ShortConvParams& params, ThreadPool& pool);
-}
+JUNTO_DECLARE_SHARED(void short_conv(const ShortConvParams& params, ThreadPool& pool);)
 
 }  // namespace junto

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h on AVX2 with FMA and F16C: two registers for each vector.
+// simd.h on AVX2 with FMA and F16C, with or without AVX-VNNI: two registers for each vector.
 #pragma once
 
 #include <immintrin.h>
@@ -251,19 +251,26 @@ inline vb look_up(lut16 table, vb codes) {
   return {_mm256_shuffle_epi8(table.v, codes.a), _mm256_shuffle_epi8(table.v, codes.b)};
 }
 
-// Without VNNI: products of 8-bit pairs are summed in 16 bits and saturate above 32,767. Codes of
-// up to 128 are safe (128 * 127 * 2 = 32,512); wider ones take dot4_wide.
+#if defined(__AVXVNNI__) || defined(__AVX512VNNI__)
+
+inline __m256i dot4(__m256i acc, __m256i w, __m256i a) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpbusd_avx_epi32(acc, w, a);
+#else  // the form with AVX-512's encoding, for tests on processors that lack the other
+  return _mm256_dpbusd_epi32(acc, w, a);
+#endif
+}
+inline constexpr int kWideOffset = 128;
+inline __m256i dot4_wide(__m256i acc, __m256i w, __m256i a) { return dot4(acc, w, a); }
+
+#else
+
+// Products of 8-bit pairs are summed in 16 bits and saturate above 32,767. Codes of up to 128 are
+// safe (128 * 127 * 2 = 32,512); wider ones take dot4_wide.
 inline __m256i dot4(__m256i acc, __m256i w, __m256i a) {
   const __m256i pairs = _mm256_maddubs_epi16(w, a);
   return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-inline vi dot4(vi acc, vb w, const std::int8_t* a) {
-  std::int32_t four;
-  __builtin_memcpy(&four, a, 4);
-  const __m256i v = _mm256_set1_epi32(four);
-  return {dot4(acc.a, w.a, v), dot4(acc.b, w.b, v)};
-}
-
 // The same for codes that use all 8 bits, stored plus 128: back to signed, and the sign goes over
 // to the activation, so that nothing saturates and no offset is left.
 inline constexpr int kWideOffset = 0;
@@ -271,10 +278,20 @@ inline __m256i dot4_wide(__m256i acc, __m256i w, __m256i a) {
   const __m256i signed_w = _mm256_xor_si256(w, _mm256_set1_epi8(static_cast<char>(0x80)));
   return dot4(acc, _mm256_abs_epi8(signed_w), _mm256_sign_epi8(a, signed_w));
 }
-inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) {
+
+#endif
+
+inline __m256i repeat_four(const std::int8_t* a) {
   std::int32_t four;
   __builtin_memcpy(&four, a, 4);
-  const __m256i v = _mm256_set1_epi32(four);
+  return _mm256_set1_epi32(four);
+}
+inline vi dot4(vi acc, vb w, const std::int8_t* a) {
+  const __m256i v = repeat_four(a);
+  return {dot4(acc.a, w.a, v), dot4(acc.b, w.b, v)};
+}
+inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) {
+  const __m256i v = repeat_four(a);
   return {dot4_wide(acc.a, w.a, v), dot4_wide(acc.b, w.b, v)};
 }
 

@@ -117,6 +117,18 @@ def test_the_largest_codes_do_not_saturate(level: str, type_name: str) -> None:
         np.testing.assert_allclose(linear(level, weight, x, 16), x.astype(float) @ w.T, rtol=1e-5)
 
 
+@pytest.mark.skipif("avxvnni" not in LEVELS, reason="needs AVX-VNNI, or `make vnni`")
+@pytest.mark.parametrize("type_name", QUANTISED)
+def test_vnni_changes_no_bit_of_avx2(type_name: str) -> None:
+    """Sums of bytes are whole numbers: both give them exactly, and the rest is the same code."""
+    n_out, n_in = 35, 2 * TYPES[type_name].n_per_block
+    rows = stored_rows("w", type_name, n_out, n_in)
+    weight = pack(type_name, [rows], n_in, _kernels.ThreadPool(1))
+    x = affine("x", (7, n_in), 0.1, 1.0)
+    with_vnni = linear("avxvnni", weight, x, n_out)
+    np.testing.assert_array_equal(with_vnni, linear("avx2", weight, x, n_out))
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_zero_rows_give_zero(level: str) -> None:
     weight = pack("Q6_K", [stored_rows("w", "Q6_K", 5, 256)], 256, _kernels.ThreadPool(1))
