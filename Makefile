@@ -16,7 +16,7 @@ COMMA := ,
 PIP_FLAGS := -qq --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help venv run test slow vnni sanitize wheel lint format oracle limits fuzz accuracy compare clean
+.PHONY: help venv run test slow vnni aarch64 sanitize wheel lint format oracle limits fuzz accuracy compare clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -41,6 +41,9 @@ vnni: .venv-vnni/.installed ## run the kernels' tests at the level avxvnni (need
 		-m "not slow and not oracle and not gpu and not network" \
 		-k "avxvnni or not (avx512 or avx2 or portable)" \
 		tests/kernels tests/ops tests/models/test_cpu_backend.py
+
+aarch64: $(VENV) ## compile the kernels for aarch64, run their tests under qemu
+	tools/aarch64.sh
 
 # The tests that call kernels, each level of them.
 SANITIZED_TESTS := tests/kernels tests/ops/cpu tests/ops/test_contract.py tests/quantize \

@@ -22,14 +22,15 @@ LINUX_NAMES = {"avxvnni": "avx_vnni", "avx512vnni": "avx512_vnni", "avx512bf16":
 
 def features_of_this_machine() -> set[str]:
     """What cpu_features must name here, asked from the operating system."""
-    if platform.machine() in {"aarch64", "arm64"}:
-        return {"neon"}
-    if platform.machine() != "x86_64":
+    if platform.machine() not in {"x86_64", "aarch64"}:
         return set()
     if not CPUINFO.exists():
         pytest.skip("no /proc/cpuinfo to compare with")
-    line = next(line for line in CPUINFO.read_text().splitlines() if line.startswith("flags"))
+    heads = ("flags", "Features")
+    line = next(line for line in CPUINFO.read_text().splitlines() if line.startswith(heads))
     flags = set(line.split(":", 1)[1].split())
+    if platform.machine() == "aarch64":
+        return {"neon", *flags & {"asimddp"}}
     return {name for name in X86_NAMES if LINUX_NAMES.get(name, name) in flags}
 
 

@@ -50,8 +50,8 @@ NB_MODULE(_kernels, m) {
   m.def("cpu_features",
         &junto::cpu_features,
         "Name the instruction sets that both the CPU and the operating system support.\n\n"
-        "On x86 for example 'avx2', 'fma', 'avx512f', 'avx512vnni'; on aarch64 'neon';\n"
-        "elsewhere nothing.");
+        "On x86 for example 'avx2', 'fma', 'avx512f', 'avx512vnni'; on aarch64 'neon'\n"
+        "and 'asimddp'; elsewhere nothing.");
   m.def("levels",
         &junto::available_levels,
         "Name the levels whose kernels can run here, best first.");

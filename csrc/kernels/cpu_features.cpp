@@ -4,7 +4,8 @@
 // that does not save the wide registers makes the first wide instruction fault, so XCR0 (read by
 // XGETBV) must agree. Cheap and stateless; callers keep the answer.
 //
-// Source: Intel SDM vol. 1, 13.3 (XCR0) and 14.3 (detection of AVX); vol. 2, CPUID leaves 1 and 7.
+// Source: Intel SDM vol. 1, 13.3 (XCR0) and 14.3 (detection of AVX); vol. 2, CPUID leaves 1 and 7;
+// Linux, Documentation/arch/arm64/elf_hwcaps.rst.
 
 #include "kernels/cpu_features.h"
 
@@ -14,6 +15,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace junto {
@@ -99,8 +103,15 @@ std::vector<std::string_view> cpu_features() {
 
 #elif defined(__aarch64__)
 
-// Part of the base architecture: there is nothing to ask.
-std::vector<std::string_view> cpu_features() { return {"neon"}; }
+// Advanced SIMD is part of the base architecture. The kernel reports what came later by the names
+// that /proc/cpuinfo has: its word counts, since it must save the registers.
+std::vector<std::string_view> cpu_features() {
+  std::vector<std::string_view> names = {"neon"};
+#if defined(__linux__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) names.push_back("asimddp");
+#endif
+  return names;
+}
 
 #else
 

@@ -30,6 +30,8 @@ const std::vector<Entry>& entries() {
       {"avxvnni", Level::avxvnni, {"avx2", "fma", "f16c", "avxvnni"}},
 #endif
       {"avx2", Level::avx2, {"avx2", "fma", "f16c"}},
+#elif defined(__aarch64__)
+      {"neon", Level::neon, {"neon", "asimddp"}},
 #endif
       {"portable", Level::portable, {}},
   };

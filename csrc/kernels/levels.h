@@ -23,6 +23,9 @@ namespace avx2 {}
 namespace avxvnni {
 using namespace avx2;
 }
+#elif defined(__aarch64__)
+#define JUNTO_LEVELS(with, ...) with(portable, __VA_ARGS__) with(neon, __VA_ARGS__)
+#define JUNTO_COMPLETE_LEVELS JUNTO_LEVELS
 #else
 #define JUNTO_LEVELS(with, ...) with(portable, __VA_ARGS__)
 #define JUNTO_COMPLETE_LEVELS JUNTO_LEVELS

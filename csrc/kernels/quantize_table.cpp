@@ -69,6 +69,11 @@ class KeepTiny {
     const unsigned int now = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr((now & ~0x8040u) | flush);
     return now & 0x8040u;
+#elif defined(__aarch64__)
+    std::uint64_t now = 0;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(now));
+    __asm__ volatile("msr fpcr, %0" : : "r"((now & ~std::uint64_t{1u << 24}) | flush));
+    return static_cast<unsigned int>(now) & 1u << 24;  // FZ
 #else
     return 0;
 #endif

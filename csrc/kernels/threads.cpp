@@ -146,6 +146,27 @@ void ThreadPool::work(int thread) {
 FlushTiny::FlushTiny() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
 FlushTiny::~FlushTiny() { _mm_setcsr(before_); }
 
+#elif defined(__aarch64__)
+
+namespace {
+
+constexpr unsigned int kFlush = 1u << 24;  // FZ
+
+// FPCR; its upper half is reserved.
+unsigned int read_fpcr() {
+  std::uint64_t word;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+  return static_cast<unsigned int>(word);
+}
+void write_fpcr(unsigned int word) {
+  __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{word}));
+}
+
+}  // namespace
+
+FlushTiny::FlushTiny() : before_(read_fpcr()) { write_fpcr(before_ | kFlush); }
+FlushTiny::~FlushTiny() { write_fpcr(before_); }
+
 #else
 
 FlushTiny::FlushTiny() : before_(0) {}

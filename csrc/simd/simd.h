@@ -19,6 +19,8 @@
 #include "simd/avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "simd/avx2.h"
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#include "simd/neon.h"
 #else
 #include "simd/portable.h"
 #endif

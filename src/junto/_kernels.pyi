@@ -13,8 +13,8 @@ def cpu_features() -> list[str]:
     """
     Name the instruction sets that both the CPU and the operating system support.
 
-    On x86 for example 'avx2', 'fma', 'avx512f', 'avx512vnni'; on aarch64 'neon';
-    elsewhere nothing.
+    On x86 for example 'avx2', 'fma', 'avx512f', 'avx512vnni'; on aarch64 'neon'
+    and 'asimddp'; elsewhere nothing.
     """
 
 def levels() -> list[str]:
