@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,18 +13,21 @@ from junto.errors import RequestError
 from junto.formats.tensor import Tensor
 from junto.ops.contract import (
     Angles,
+    Forward,
     Rotation,
     Routing,
     Sampling,
+    StepCache,
     SwiGLU,
     Weight,
     check_token_ids,
 )
+from junto.ops.cpu.planned import Plans
 from junto.ops.cpu.processors import clamped, usable_processors
-from junto.ops.cpu.spans import aged_spans, attention_spans, delta_spans
+from junto.ops.cpu.spans import delta_rows, kv_rows
 from junto.ops.cpu.store import InMemory, Store
 from junto.ops.cpu.weights import pack, packed
-from junto.ops.views import F32, I32, DeltaView, KVView
+from junto.ops.views import F32, I32, Batch, DeltaView, KVView
 
 
 class Cpu:
@@ -49,6 +53,7 @@ class Cpu:
         self._clamped = clamped(n_threads, usable)
         self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
         self._store = store(self._pool) if store else InMemory()
+        self._plans: WeakKeyDictionary[Forward, Plans] = WeakKeyDictionary()
 
     @property
     def n_threads(self) -> int:
@@ -82,6 +87,11 @@ class Cpu:
             yield
         finally:
             self._pool.rest()
+
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Logits of a step, by a plan where the batch is small."""
+        plans = self._plans.setdefault(forward, Plans(self, self._pool))
+        return plans.run(forward, batch, cache)
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Pack a matrix or a stack of experts."""
@@ -166,21 +176,22 @@ class Cpu:
         """Store k and v in the cache, then attend causally."""
         q, k, v = (np.ascontiguousarray(part) for part in (q, k, v))
         y = np.empty(q.shape, np.float32)
-        inputs = (self.level, self._pool, q, k, v, view.k, view.v, *attention_spans(view))
+        rows = kv_rows(view)
+        inputs = (self.level, self._pool, q, k, v, view.k, view.v, rows.spans, rows.blocks)
         if view.aged is None:
             _kernels.attention(*inputs, scale, window, sinks, y)
             return y
         assert window is None, "blocks age only where a query sees all positions"
         aged = view.aged
         codes = (aged.k.codes, aged.v.codes, aged.k.scales, aged.v.scales)
-        by_age = (*codes, *aged_spans(aged), aged.n_pinned, aged.n_recent)
+        by_age = (*codes, rows.aged_spans, rows.aged_blocks, aged.n_pinned, aged.n_recent)
         _kernels.attention_by_age(*inputs, *by_age, scale, sinks, y)
         return y
 
     def short_conv(self, x: F32, weight: F32, view: DeltaView) -> F32:
         """Causal depthwise convolution followed by SiLU."""
         y = np.empty(x.shape, np.float32)
-        spans = delta_spans(view)
+        spans = delta_rows(view)
         _kernels.short_conv(self.level, self._pool, x, weight, view.conv, spans, y)
         return y
 
@@ -201,7 +212,7 @@ class Cpu:
             view.k,
             view.u,
             view.decay,
-            delta_spans(view),
+            delta_rows(view),
             y,
         )
         return y
