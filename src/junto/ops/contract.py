@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from junto.errors import RequestError
 from junto.formats.tensor import Tensor
-from junto.ops.views import F32, I32, Batch, DeltaView, KVView
+from junto.ops.views import F32, I32, Batch, DeltaView, Holder, KVView
 
 I64 = npt.NDArray[np.int64]
 
@@ -109,7 +109,9 @@ class StepCache(Protocol):
     """What a step asks of the cache.
 
     layers   what each layer remembers; those of equal entries have the same block tables or
-             anchors, and their arrays are moved together
+             anchors, and their arrays move together
+
+    Views of one layer have the same array objects until they move.
     """
 
     @property
@@ -123,6 +125,10 @@ class StepCache(Protocol):
 
     def delta(self, layer: int, batch: Batch) -> DeltaView:
         """Anchored state of a DeltaNet layer."""
+        ...
+
+    def hold(self, holder: Holder) -> None:
+        """Have `holder` let go of the views' arrays before they move; it is not kept alive."""
         ...
 
 

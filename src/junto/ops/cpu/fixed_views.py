@@ -4,6 +4,7 @@ Layers that remember alike have the same rows, and their storage moves together;
 group here.
 """
 
+import operator
 from dataclasses import fields
 from typing import Any
 
@@ -92,14 +93,4 @@ def _delta_arrays(view: DeltaView) -> list[npt.NDArray[Any]]:
 
 
 def _same_arrays(ours: list[npt.NDArray[Any]], given: list[npt.NDArray[Any]]) -> bool:
-    return len(ours) == len(given) and all(map(_is_same, ours, given))
-
-
-def _is_same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    """Whether two live arrays are one piece of memory."""
-    return a is b or (_address(a) == _address(b) and a.shape == b.shape and a.dtype == b.dtype)
-
-
-def _address(array: npt.NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return len(ours) == len(given) and all(map(operator.is_, ours, given))

@@ -14,11 +14,11 @@ import numpy as np
 from junto._kernels import Plan, ThreadPool
 from junto.ops.contract import Forward, Ops, StepCache
 from junto.ops.cpu.fixed_views import DeltaGroup, KVGroup
-from junto.ops.cpu.recorder import Fill, RecordedBatch, RecordedCache, Recorder
+from junto.ops.cpu.recorder import Allocating, Fill, RecordedBatch, RecordedCache, Recorder
 from junto.ops.cpu.traced import Traced, plain
 from junto.ops.views import F32, Batch
 
-N_ROW = 16
+N_ROW = 32
 """Rows of the largest batch that is planned: beyond it Python's share is small anyway."""
 
 N_PLAN = 4
@@ -37,14 +37,21 @@ class StepPlan:
     groups: list[KVGroup | DeltaGroup]
     logits: F32
 
-    def has_moved(self, cache: StepCache, batch: Batch) -> bool:
-        """Whether storage of the cache is another than that of the recorded step."""
-        return any(group.has_moved(_view(group, cache, batch)) for group in self.groups)
+    def views(self, cache: StepCache, batch: Batch) -> list[Any]:
+        """What one layer of each group sees of a step."""
+        return [
+            (cache.kv if isinstance(group, KVGroup) else cache.delta)(group.layer, batch)
+            for group in self.groups
+        ]
 
-    def run(self, cache: StepCache, batch: Batch) -> F32 | None:
-        """Logits of a step of this shape; None if its block tables have outgrown the plan."""
-        if not all(group.write(_view(group, cache, batch)) for group in self.groups):
-            return None
+    def takes(self, views: list[Any]) -> bool:
+        """Take where the sequences of a step stand; False if another plan must be made for it."""
+        pairs = list(zip(self.groups, views, strict=True))
+        is_there = not any(group.has_moved(view) for group, view in pairs)
+        return is_there and all(group.write(view) for group, view in pairs)
+
+    def run(self, batch: Batch) -> F32:
+        """Logits of a step that it has taken."""
         for fill in self.fills:
             fill(batch)
         self.calls.run()
@@ -57,10 +64,11 @@ class Plans:
     refused   shapes whose forward pass cannot be recorded, and why
     """
 
-    def __init__(self, ops: Ops, pool: ThreadPool) -> None:
+    def __init__(self, ops: Ops, allocating: Allocating, pool: ThreadPool) -> None:
         self.refused: dict[Shape, str] = {}
         self._plans: OrderedDict[Shape, StepPlan] = OrderedDict()
         self._ops = ops
+        self._allocating = allocating
         self._pool = pool
 
     def __len__(self) -> int:
@@ -72,17 +80,19 @@ class Plans:
         if shape[0] > N_ROW or len(batch.logit_rows) != shape[0] or shape in self.refused:
             return forward(self._ops, batch, cache)
         plan = self._plans.get(shape)
-        if plan is not None and plan.has_moved(cache, batch):
-            plan = None
-            self._plans.clear()  # they all hold storage that has moved
-        logits = None if plan is None else plan.run(cache, batch)
-        if logits is None:
+        if plan is None or not plan.takes(plan.views(cache, batch)):
             return self._record(shape, forward, batch, cache)
         self._plans.move_to_end(shape)
-        return logits
+        return plan.run(batch)
+
+    def let_go(self) -> None:
+        """Forget all plans: storage of the cache is about to move."""
+        self._plans.clear()
 
     def _record(self, shape: Shape, forward: Forward, batch: Batch, cache: StepCache) -> F32:
-        with Recorder(self._ops, self._pool) as recorder:
+        self._plans.pop(shape, None)
+        cache.hold(self)
+        with Recorder(self._ops, self._allocating, self._pool) as recorder:
             stand_ins: Any = RecordedBatch(batch, recorder), RecordedCache(cache, batch, recorder)
             ops: Any = recorder
             logits: Any = forward(ops, *stand_ins)
@@ -93,14 +103,7 @@ class Plans:
             self.refused[shape] = recorder.reason
             return result
         groups = list(recorder.groups.values())
-        self._plans.pop(shape, None)
         self._plans[shape] = StepPlan(recorder.plan, recorder.fills, groups, logits.array)
         while len(self._plans) > N_PLAN:
             self._plans.popitem(last=False)
         return result
-
-
-def _view(group: KVGroup | DeltaGroup, cache: StepCache, batch: Batch) -> Any:
-    """The view of a group's layer in this step."""
-    look = cache.kv if isinstance(group, KVGroup) else cache.delta
-    return look(group.layer, batch)

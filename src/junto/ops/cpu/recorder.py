@@ -14,6 +14,7 @@ import numpy as np
 
 from junto._kernels import Plan, ThreadPool, copy, plain_sum
 from junto.ops.contract import Angles, Ops, Rotation, Routing, StepCache, Weight
+from junto.ops.cpu.arena import Arena, Empty, Lease
 from junto.ops.cpu.fixed_views import DeltaGroup, KVGroup
 from junto.ops.cpu.traced import Opaque, Traced, plain
 from junto.ops.views import F32, Batch
@@ -24,6 +25,9 @@ TAKE_STRIDES = frozenset((*_BY_ROW, "rope", "short_conv", "gated_delta_rule"))
 
 Fill = Callable[[Batch], None]
 
+Allocating = Callable[[Empty], Ops]
+"""Makes a backend whose results lie in arrays that are made so."""
+
 
 class Recorder:
     """Records ops on a pool, from `__enter__` to `__exit__`.
@@ -31,12 +35,14 @@ class Recorder:
     reason   why the step cannot be recorded; None while it can
     """
 
-    def __init__(self, ops: Ops, pool: ThreadPool) -> None:
+    def __init__(self, ops: Ops, allocating: Allocating, pool: ThreadPool) -> None:
         self.plan = Plan(pool)
         self.fills: list[Fill] = []
         self.groups: dict[Hashable, KVGroup | DeltaGroup] = {}
         self.reason: str | None = None
+        self._arena = Arena()
         self._ops = ops
+        self._recorded = allocating(self._arena.empty)
         self._pool = pool
 
     def __enter__(self) -> "Recorder":
@@ -49,25 +55,33 @@ class Recorder:
     def give_up(self, why: str) -> None:
         """The step cannot be recorded; it goes on as any other."""
         self.reason = self.reason or why
+        self._arena.reuses = False  # from now on, who still needs an array is not known
 
-    def copied(self, array: F32) -> F32:
+    def copied(self, x: Traced) -> Traced:
         """A contiguous copy, made again in each run."""
-        if array.dtype != np.float32 or array.ndim > 4:
-            self.give_up(f"a copy of {array.ndim} axes of {array.dtype}")
-            return np.ascontiguousarray(array)
-        y = np.empty(array.shape, np.float32)
-        copy(self._pool, array, y)
-        return y
+        if x.dtype != np.float32 or x.ndim > 4:
+            self.give_up(f"a copy of {x.ndim} axes of {x.dtype}")
+        y = self._arena.empty(x.shape, x.dtype)
+        if self.reason is None:
+            copy(self._pool, x.array, y)
+        else:
+            y[...] = x.array
+        return self._leased(y)
 
-    def summed(self, a: F32, b: F32) -> F32:
+    def summed(self, a: Traced, b: Traced) -> Traced:
         """The sum of two arrays of one shape, made again in each run."""
-        a, b = self._contiguous(a), self._contiguous(b)
-        y = np.empty(a.shape, np.float32)
-        plain_sum(self._pool, a, b, y)
-        return y
+        a, b = self._whole(a), self._whole(b)
+        y = self._arena.empty(a.shape, np.float32)
+        plain_sum(self._pool, a.array, b.array, y)
+        return self._leased(y)
 
-    def _contiguous(self, array: F32) -> F32:
-        return array if array.flags.c_contiguous else self.copied(array)
+    def _leased(self, array: F32) -> Traced:
+        return Traced(array, self, self._arena.leases()[id(array)])
+
+    def _whole(self, x: Any) -> Any:
+        """An argument, contiguous where it is a traced array."""
+        is_apart = isinstance(x, Traced) and not x.array.flags.c_contiguous
+        return self.copied(x) if is_apart else x
 
     def embed(self, table: Weight, token_ids: Any) -> Any:
         """Rows of a table, which each run looks up by its own batch."""
@@ -102,33 +116,30 @@ class Recorder:
         return field
 
     def __getattr__(self, name: str) -> Any:
-        op = getattr(self._ops, name)
+        op = getattr(self._recorded, name)
         return partial(self._call, name, op) if callable(op) else op
 
     def _call(self, name: str, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         n_before = len(self.plan)
-        whole = name not in TAKE_STRIDES
-        given = [self._given(arg, whole) for arg in args]
-        result = op(*given, **{key: self._given(arg, whole) for key, arg in kwargs.items()})
+        if name not in TAKE_STRIDES:
+            args = tuple(self._whole(arg) for arg in args)
+            kwargs = {key: self._whole(arg) for key, arg in kwargs.items()}
+        result = op(*plain(args), **plain(kwargs))
         if len(self.plan) == n_before:
             self.give_up(f"{name} calls no kernel")
-        return self._traced(result)
+        leases = self._arena.leases()
+        return result if self.reason else self._traced(result, leases)
 
-    def _given(self, arg: Any, whole: bool) -> Any:
-        if isinstance(arg, Traced) and whole:
-            return self._contiguous(arg.array)
-        return plain(arg)
-
-    def _traced(self, result: Any) -> Any:
+    def _traced(self, result: Any, leases: dict[int, Lease]) -> Any:
         """Arrays of a result as traced ones."""
         match result:
             case np.ndarray():
-                return Traced(result, self)
+                return Traced(result, self, leases.get(id(result)))
             case tuple():
-                return tuple(self._traced(part) for part in result)
+                return tuple(self._traced(part, leases) for part in result)
             case Routing():
-                ids, weights = self._traced(result.expert_ids), self._traced(result.weights)
-                return Routing(ids, weights)
+                ids = self._traced(result.expert_ids, leases)
+                return Routing(ids, self._traced(result.weights, leases))
         self.give_up(f"an op that gives {type(result).__name__}")
         return result
 
@@ -137,9 +148,9 @@ class RecordedBatch:
     """Stands for a batch: its arrays are traced."""
 
     def __init__(self, batch: Batch, recorder: Recorder) -> None:
-        self.token_ids = Traced(batch.token_ids, recorder, "token_ids")
-        self.positions = Traced(batch.positions, recorder, "positions")
-        self.logit_rows = Traced(batch.logit_rows, recorder, "logit_rows")
+        self.token_ids = Traced(batch.token_ids, recorder, given="token_ids")
+        self.positions = Traced(batch.positions, recorder, given="positions")
+        self.logit_rows = Traced(batch.logit_rows, recorder, given="logit_rows")
         self._batch = batch
         self._recorder = recorder
 

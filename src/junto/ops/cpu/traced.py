@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from junto.ops.contract import Angles, Routing
-from junto.ops.views import F32
+from junto.ops.cpu.arena import Lease
 
 
 class Record(Protocol):
@@ -24,11 +24,11 @@ class Record(Protocol):
         """The step cannot be recorded."""
         ...
 
-    def copied(self, array: F32) -> F32:
+    def copied(self, x: "Traced") -> "Traced":
         """A contiguous copy, made again in each run."""
         ...
 
-    def summed(self, a: F32, b: F32) -> F32:
+    def summed(self, a: "Traced", b: "Traced") -> "Traced":
         """The sum of two arrays of one shape, made again in each run."""
         ...
 
@@ -36,12 +36,16 @@ class Record(Protocol):
 class Traced(NDArrayOperatorsMixin):
     """An array whose values each run makes anew, in the same place.
 
+    lease   of its place in an arena; views share it
     given   the field of `Batch` that it is; "" for any other
     """
 
-    def __init__(self, array: Any, record: Record, given: str = "") -> None:
+    def __init__(
+        self, array: Any, record: Record, lease: Lease | None = None, given: str = ""
+    ) -> None:
         self.array = array
         self.given = given
+        self._lease = lease
         self._record = record
 
     @property
@@ -85,18 +89,18 @@ class Traced(NDArrayOperatorsMixin):
         view = self.array.reshape(*shape)
         if np.may_share_memory(view, self.array):
             return self._view(view)
-        return self._view(self._record.copied(self.array).reshape(*shape))
+        return self._record.copied(self).reshape(*shape)
 
     def swapaxes(self, a: int, b: int) -> "Traced":
         """Two axes exchanged: a view."""
         return self._view(self.array.swapaxes(a, b))
 
     def _view(self, array: Any) -> "Traced":
-        return Traced(array, self._record)
+        return Traced(array, self._record, self._lease)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc is np.add and method == "__call__" and not kwargs and _can_be_summed(*inputs):
-            return self._view(self._record.summed(*plain(inputs)))
+            return self._record.summed(*inputs)
         self._record.give_up(f"numpy.{ufunc.__name__}")
         return getattr(ufunc, method)(*plain(inputs), **plain(kwargs))
 
