@@ -24,6 +24,8 @@ N_ROW = 32
 N_PLAN = 4
 """Plans that a model keeps, each with the activations of a step: the ones used last."""
 
+_ROWS = np.arange(N_ROW)
+
 Shape = tuple[int, int]
 """Rows and spans of a batch."""
 
@@ -77,7 +79,7 @@ class Plans:
     def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
         """Logits of a step."""
         shape = (len(batch.token_ids), len(batch.spans))
-        if shape[0] > N_ROW or len(batch.logit_rows) != shape[0] or shape in self.refused:
+        if shape[0] > N_ROW or shape in self.refused or not _asks_for_all(batch):
             return forward(self._ops, batch, cache)
         plan = self._plans.get(shape)
         if plan is None or not plan.takes(plan.views(cache, batch)):
@@ -107,3 +109,9 @@ class Plans:
         while len(self._plans) > N_PLAN:
             self._plans.popitem(last=False)
         return result
+
+
+def _asks_for_all(batch: Batch) -> bool:
+    """Whether the logits of every row are wanted, in order."""
+    n = len(batch.token_ids)
+    return len(batch.logit_rows) == n and bool((batch.logit_rows == _ROWS[:n]).all())
