@@ -11,6 +11,7 @@ import numpy as np
 
 from junto import _kernels
 from junto.errors import RequestError
+from junto.formats.quants import dequantize
 from junto.formats.tensor import Tensor
 from junto.ops.contract import (
     Angles,
@@ -94,7 +95,9 @@ class Cpu:
 
     def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
         """Logits of a step, by a plan where the batch is small."""
-        plans = self._plans.setdefault(forward, Plans(self, self._allocating, self._pool))
+        plans = self._plans.get(forward)
+        if plans is None:
+            plans = self._plans[forward] = Plans(self, self._allocating, self._pool)
         return plans.run(forward, batch, cache)
 
     def _allocating(self, empty: Empty) -> Ops:
@@ -112,7 +115,7 @@ class Cpu:
         check_token_ids(token_ids, table.shape[0])
         tensor = packed(table).tensor
         assert tensor is not None, "an embedding is one matrix"
-        return tensor[token_ids.astype(np.int64)].float32()
+        return dequantize(tensor.type, tensor.data[token_ids])
 
     def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:
         """x @ weight.T + bias."""

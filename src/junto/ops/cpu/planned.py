@@ -24,8 +24,6 @@ N_ROW = 32
 N_PLAN = 4
 """Plans that a model keeps, each with the activations of a step: the ones used last."""
 
-_ROWS = np.arange(N_ROW)
-
 Shape = tuple[int, int]
 """Rows and spans of a batch."""
 
@@ -113,5 +111,5 @@ class Plans:
 
 def _asks_for_all(batch: Batch) -> bool:
     """Whether the logits of every row are wanted, in order."""
-    n = len(batch.token_ids)
-    return len(batch.logit_rows) == n and bool((batch.logit_rows == _ROWS[:n]).all())
+    rows: list[int] = batch.logit_rows.tolist()
+    return rows == list(range(len(batch.token_ids)))
