@@ -29,12 +29,13 @@ class Small:
         self.ops = Cpu(1)
         self.n_pass = 0
         self._between = between
-        self._table = self._weight(N_VOCAB, N_EMBD)
-        self._outs = {n: self._weight(N_OUT, n) for n in (4, 6, N_EMBD)}
+        self._table = self.weight(N_VOCAB, N_EMBD)
+        self._outs = {n: self.weight(N_OUT, n) for n in (4, 6, N_EMBD)}
         self._cache = Cache([AttentionState(1, 2)], n_slot=64, n_ctx=100)
         self.plans = Plans(self.ops, self.ops._allocating, self.ops._pool)
 
-    def _weight(self, n_out: int, n_in: int) -> Weight:
+    def weight(self, n_out: int, n_in: int) -> Weight:
+        """A matrix of random numbers."""
         return self.ops.weight(Tensor.from_array("w", normal(1, n_out, n_in), "small.gguf"))
 
     def forward(self, ops: Ops, batch: Batch, cache: Any) -> F32:
@@ -141,6 +142,39 @@ def test_what_cannot_be_recorded_is_refused_for_good_and_right(what: str) -> Non
     assert list(small.plans.refused) == [(3, 3)]
     assert small.n_pass == 2 * len(STEPS)
     assert len(small.plans) == 0
+
+
+def test_arrays_that_a_model_keeps_are_left_alone() -> None:
+    """Once the record is given up, places of arrays are not taken again."""
+
+    def keeps(ops: Ops, x: Any, batch: Any, cache: Any) -> Any:
+        weight = np.full(N_EMBD, 3, np.float32)
+        x = ops.rms_norm(x, weight, 1e-6)
+        kept = x.T
+        for _ in range(4):
+            x = ops.linear(x, square)
+        return kept.T + x
+
+    small = Small(keeps)
+    square = small.weight(N_EMBD, N_EMBD)
+    np.testing.assert_array_equal(small.step(STEPS[0]), small.expected(STEPS[0]))
+
+
+def test_another_cache_gets_a_plan_of_its_own() -> None:
+    small = Small(lambda ops, x, batch, cache: _attended(ops, x, cache.kv(0, batch)))
+    other = Cache([AttentionState(1, 2)], n_slot=2, n_ctx=100)
+    batches = [Batch.pack([(0, pos, [3 + pos])], all_logits=False) for pos in range(2)]
+    for cache in (small._cache, other):
+        assert cache.open() == 0
+    for batch in batches:
+        rows = []
+        for cache in (small._cache, other):
+            cache.begin(batch)
+            rows.append(small.plans.run(small.forward, batch, cache))
+            cache.commit(batch)
+        np.testing.assert_array_equal(*rows)
+    keys = [cache.kv(0, batches[0]).k[..., :2] for cache in (small._cache, other)]
+    np.testing.assert_array_equal(keys[0][:1], keys[1][:1])
 
 
 def test_results_are_the_callers_own() -> None:
