@@ -72,6 +72,7 @@ class Runner:
         self.cache.commit(batch)
         return logits
 
+
 def _forward(
     architecture: Architecture, cfg: Any, weights: Weights, ops: Ops, batch: Batch, cache: Cache
 ) -> F32:
