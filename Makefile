@@ -24,7 +24,8 @@ help: ## list the targets
 venv: $(VENV) ## make .venv: junto in editable form, with what the tests need
 
 run: $(VENV) ## write stories with the small models in the box
-	$(BIN)/junto run -p "Tell me a story about a fox." --seed 1
+	$(BIN)/junto run -p "Tell me a story about a fox." --seed 1 --temp 1
+	$(BIN)/junto run demo:gpt-oss -p "Tell me a story about a fox." --seed 1 --temp 1
 
 test: $(VENV) ## run the tests: no GPU, under 4 minutes on 2 cores
 	@$(MAKE) --no-print-directory $(SMOLLM2) || \

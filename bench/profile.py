@@ -4,7 +4,9 @@
 
 Each op is timed from outside, with the thread pool awake as in a real step; what is left of the
 wall-clock is Python: the model's own code, views of the cache, and the clock itself (about a
-microsecond an op). The last line is JSON, which `bench.picture` draws too.
+microsecond an op). Steps that are looked on at are not planned, so decode steps are timed once more
+as they really run: the kernel calls of a plan, and the rest. The last line is JSON, which
+`bench.picture` draws too.
 """
 
 import argparse
@@ -13,11 +15,14 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 
 import junto
+from junto._kernels import Plan
 from junto.engine.generation import PREFILL_STEP
 from junto.engine.runner import Runner
 from junto.measure.machine import processor
@@ -25,7 +30,7 @@ from junto.measure.onlooker import Onlooker
 from junto.measure.places import Places
 from junto.measure.software import versions
 from junto.ops.contract import Ops
-from junto.ops.cpu import Cpu
+from junto.ops.cpu import Cpu, recorder
 
 PYTHON = "python"
 
@@ -46,6 +51,31 @@ class Stopwatch(Onlooker):
         result = super().compute(op, args, kwargs)
         self.seconds[name] += time.perf_counter() - start
         return result
+
+
+class TimedPlan(Plan):
+    """A plan that says how long its kernel calls took."""
+
+    seconds: ClassVar[list[float]] = []
+
+    def run(self) -> None:
+        """Run it, timed."""
+        start = time.perf_counter()
+        super().run()
+        self.seconds.append(time.perf_counter() - start)
+
+
+def planned(runner: Runner, steps: Sequence[list[tuple[int, list[int]]]]) -> dict[str, float]:
+    """Milliseconds of a step that runs as a plan, medians: its kernel calls, and the rest."""
+    TimedPlan.seconds.clear()
+    rest = []
+    with patch.object(recorder, "Plan", TimedPlan):
+        for work in steps:
+            n_run, start = len(TimedPlan.seconds), time.perf_counter()
+            runner.step(work)
+            if len(TimedPlan.seconds) > n_run:  # else a plan was recorded
+                rest.append(time.perf_counter() - start - TimedPlan.seconds[-1])
+    return {"kernels": 1e3 * median(TimedPlan.seconds), PYTHON: 1e3 * median(rest)}
 
 
 class Profiled:
@@ -88,6 +118,7 @@ def measure(model: junto.Model, options: argparse.Namespace) -> dict[str, dict[s
     steps = [[(slot, [ids[i + slot]]) for slot in slots] for i in range(options.steps + 1)]
     profiled.profile(steps[:1])
     decode = profiled.profile(steps[1:])
+    as_plan = planned(model.runner, steps)
     for slot in slots:
         cache.close(slot)
     prompts = []
@@ -98,6 +129,7 @@ def measure(model: junto.Model, options: argparse.Namespace) -> dict[str, dict[s
     streams = "1 stream" if options.streams == 1 else f"{options.streams} streams"
     return {
         f"decode step, {streams}, at {options.depth}": decode,
+        "the same as a plan": as_plan,
         f"prefill {options.prompt}": prompts[-1],
     }
 

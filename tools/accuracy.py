@@ -30,6 +30,7 @@ from tests.tiny.goldens import LENGTHS
 from tests.tiny.models import DRAFTING, MIXES, MIXES_WITHOUT_GOLDEN, TINY
 from tests.tiny.real_layers import REAL_LAYERS
 from tests.tiny.rounding import mean_kl
+from tools import accuracy_trained
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -191,9 +192,13 @@ def main() -> None:
         draft_heads(Path(folder))
         truths(Path(folder))
         cpu_backend(Path(folder))
+    for name, rows in accuracy_trained.demonstration_models():
+        table((f"demo:{name}, 8,192 held-out tokens, context 512", "perplexity", ""), rows)
     if not quick:
         real_layers()
         smollm2()
+        rows = accuracy_trained.rounding_of_activations()
+        table(("mean KL of the file from float activations", "junto cpu", "llama.cpp"), rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "bindings/bindings.h"
+#include "bindings/plan.h"
 
 namespace junto {
 
@@ -257,7 +257,6 @@ void call_attention(std::string_view level,
                                read.spans.data(),
                                std::ssize(read.spans),
                                aged};
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, attention)(params, pool);
 }
 
@@ -319,7 +318,7 @@ void run_attention_by_age(std::string_view level,
 template <class T>
 void bind(nb::module_& m, const char* doc) {
   m.def("attention",
-        &run_attention<T>,
+        &Launch<&run_attention<T>>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("q").noconvert(),
@@ -339,7 +338,7 @@ void bind(nb::module_& m, const char* doc) {
 template <class C>
 void bind_by_age(nb::module_& m, const char* doc) {
   m.def("attention_by_age",
-        &run_attention_by_age<C>,
+        &Launch<&run_attention_by_age<C>>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("q").noconvert(),

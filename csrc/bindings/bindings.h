@@ -39,6 +39,7 @@ void bind_delta_rule(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_matmul(nb::module_& m);
 void bind_peaks(nb::module_& m);
+void bind_plan(nb::module_& m);
 void bind_quantize(nb::module_& m);
 void bind_route(nb::module_& m);
 void bind_sampling(nb::module_& m);

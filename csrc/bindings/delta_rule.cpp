@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "bindings/bindings.h"
+#include "bindings/plan.h"
 #include "kernels/short_conv.h"
 
 namespace junto {
@@ -175,7 +175,6 @@ void run_gated_delta_rule(std::string_view level,
   const std::vector<DeltaSpan> read = read_spans(where, spans, size(q, 0), size(state, 0));
   params.spans = read.data();
   const Level chosen = find_level(level);
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, gated_delta_rule)(params, pool);
 }
 
@@ -209,7 +208,6 @@ void run_short_conv(std::string_view level,
                                n_channel,
                                n_tap};
   const Level chosen = find_level(level);
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, short_conv)(params, pool);
 }
 
@@ -217,7 +215,7 @@ void run_short_conv(std::string_view level,
 
 void bind_delta_rule(nb::module_& m) {
   m.def("gated_delta_rule",
-        &run_gated_delta_rule,
+        &Launch<&run_gated_delta_rule>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("q").noconvert(),
@@ -235,7 +233,7 @@ void bind_delta_rule(nb::module_& m) {
         "spans int64 [n_span, 5]: slot, row, n_tok, pos, anchor. Rows of q, k, v, decay and beta\n"
         "may be slices of wider rows.");
   m.def("short_conv",
-        &run_short_conv,
+        &Launch<&run_short_conv>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),

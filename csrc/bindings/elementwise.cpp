@@ -7,7 +7,7 @@
 
 #include <nanobind/stl/string_view.h>
 
-#include "bindings/bindings.h"
+#include "bindings/plan.h"
 #include "kernels/rope.h"
 
 namespace junto {
@@ -82,7 +82,6 @@ void add_other(const char* where, const In& other, const In& x, bool column, Ele
 using Kernel = void(const ElementwiseParams&, ThreadPool&);
 
 void run(Kernel* kernel, const ElementwiseParams& params, ThreadPool& pool) {
-  const nb::gil_scoped_release release;
   kernel(params, pool);
 }
 
@@ -186,7 +185,6 @@ void run_delta_gates(std::string_view level,
                            decay.data(),
                            open.data()};
   const Level chosen = find_level(level);
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, delta_gates)(p, pool);
 }
 
@@ -239,7 +237,6 @@ void run_rope(std::string_view level,
                      sin.data(),
                      adjacent};
   const Level chosen = find_level(level);
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, rope)(p, pool);
 }
 
@@ -253,7 +250,7 @@ void bind_rope(nb::module_& m) {
         nb::arg("sin").noconvert(),
         "Fill cos and sin [n_tok, n_pair] of position * inv_freq, times scale; in float64 inside.");
   m.def("rope",
-        &run_rope,
+        &Launch<&run_rope>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
@@ -268,7 +265,7 @@ void bind_rope(nb::module_& m) {
 
 void bind_elementwise(nb::module_& m) {
   m.def("rms_norm",
-        &run_rms_norm,
+        &Launch<&run_rms_norm>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
@@ -277,7 +274,7 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = x / sqrt(mean(x^2) + eps) * weight over the last axis.");
   m.def("layer_norm",
-        &run_layer_norm,
+        &Launch<&run_layer_norm>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
@@ -287,7 +284,7 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last axis.");
   m.def("gated_rms_norm",
-        &run_gated_rms_norm,
+        &Launch<&run_gated_rms_norm>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
@@ -297,7 +294,7 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = rms_norm(x) * silu(gate).");
   m.def("sigmoid_gate",
-        &run_sigmoid_gate,
+        &Launch<&run_sigmoid_gate>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
@@ -305,7 +302,7 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = x * sigmoid(gate); gate has the shape of x, or one column.");
   m.def("swiglu",
-        &run_swiglu,
+        &Launch<&run_swiglu>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("gate").noconvert(),
@@ -315,14 +312,14 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = silu(gate) * up; with a limit above 0 gpt-oss's clamped form.");
   m.def("gelu",
-        &run_gelu,
+        &Launch<&run_gelu>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),
         nb::arg("y").noconvert(),
         "y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form of GELU.");
   m.def("add",
-        &run_add,
+        &Launch<&run_add>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("a").noconvert(),
@@ -330,7 +327,7 @@ void bind_elementwise(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = a + b.");
   m.def("delta_gates",
-        &run_delta_gates,
+        &Launch<&run_delta_gates>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("alpha").noconvert(),

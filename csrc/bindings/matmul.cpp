@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "bindings/bindings.h"
+#include "bindings/plan.h"
 #include "kernels/checksum.h"
 #include "kernels/experts.h"
 
@@ -116,7 +116,6 @@ void run_linear(std::string_view level,
   const Level chosen = find_level(level);
   const LinearParams params{
       &w, x.data(), size(x, 0), size(x, 1), bias ? bias->data() : nullptr, y.data()};
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, linear)(params, pool);
 }
 
@@ -181,7 +180,6 @@ void run_experts(std::string_view level,
                              y.data()};
   check_experts(params, size(x, 1));
   const Level chosen = find_level(level);
-  const nb::gil_scoped_release release;
   JUNTO_CHOOSE(chosen, experts)(params, pool);
 }
 
@@ -223,7 +221,7 @@ void bind_matmul(nb::module_& m) {
         "A number that changes with any byte of uint8 [n]; it finds damage, not malice.");
   m.def("packed_types", &type_names, "Names of the types that PackedMatrix takes.");
   m.def("linear",
-        &run_linear,
+        &Launch<&run_linear>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("weight"),
@@ -232,7 +230,7 @@ void bind_matmul(nb::module_& m) {
         nb::arg("y").noconvert(),
         "y = x @ weight.T + bias.");
   m.def("experts",
-        &run_experts,
+        &Launch<&run_experts>::call,
         nb::arg("level"),
         nb::arg("pool"),
         nb::arg("x").noconvert(),

@@ -71,6 +71,7 @@ NB_MODULE(_kernels, m) {
   junto::bind_elementwise(m);
   junto::bind_matmul(m);
   junto::bind_peaks(m);
+  junto::bind_plan(m);
   junto::bind_quantize(m);
   junto::bind_route(m);
   junto::bind_sampling(m);

@@ -4,7 +4,7 @@
 
 #include "kernels/route.h"
 
-#include "bindings/bindings.h"
+#include "bindings/plan.h"
 
 namespace junto {
 
@@ -30,7 +30,6 @@ void run_route(ThreadPool& pool,
                            scale,
                            ids.data(),
                            weights.data()};
-  const nb::gil_scoped_release release;
   route(params, pool);
 }
 
@@ -38,7 +37,7 @@ void run_route(ThreadPool& pool,
 
 void bind_route(nb::module_& m) {
   m.def("route",
-        &run_route,
+        &Launch<&run_route>::call,
         nb::arg("pool"),
         nb::arg("logits").noconvert(),
         nb::arg("over_all"),

@@ -3,6 +3,7 @@
 // How each packed type becomes vectors that dot4 can take. A codec gives, for tile i of a unit, 32
 // k-values of 16 rows: eight vectors of unsigned codes, and for each of its one or two groups a
 // scale vector and, where the type has one, a minimum. value = scale * (code - kOffset) - minimum.
+// kSmall: all codes are below 32; kWide: they use all 8 bits, stored plus 128.
 //
 // Here are the types with one scale a block; codecs_k.h and codecs_iq.h have the others.
 //
@@ -73,7 +74,7 @@ inline void iq4_codes(const u8* from, vb (&codes)[8]) {
 
 struct Q8_0 {
   static constexpr int kTiles = 1, kUnitBytes = 544, kGroups = 1, kOffset = kWideOffset;
-  static constexpr bool kMinimum = false, kWide = true;
+  static constexpr bool kMinimum = false, kWide = true, kSmall = false;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     for (int j = 0; j < 8; ++j) codes[j] = load_bytes(unit + 64 * j);
     scale[0] = f16_at(unit + 512);
@@ -82,7 +83,7 @@ struct Q8_0 {
 
 struct Q4_0 {
   static constexpr int kTiles = 1, kUnitBytes = 288, kGroups = 1, kOffset = 8;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     four_bits(unit, codes);
     scale[0] = f16_at(unit + 256);
@@ -91,7 +92,7 @@ struct Q4_0 {
 
 struct Q4_1 {
   static constexpr int kTiles = 1, kUnitBytes = 320, kGroups = 1, kOffset = 0;
-  static constexpr bool kMinimum = true, kWide = false;
+  static constexpr bool kMinimum = true, kWide = false, kSmall = true;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&minimum)[1]) {
     four_bits(unit, codes);
     scale[0] = f16_at(unit + 256);
@@ -101,7 +102,7 @@ struct Q4_1 {
 
 struct Q5_0 {
   static constexpr int kTiles = 1, kUnitBytes = 352, kGroups = 1, kOffset = 16;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     four_bits(unit, codes);
     or_plane<4>(unit + 256, codes);
@@ -111,7 +112,7 @@ struct Q5_0 {
 
 struct Q5_1 {
   static constexpr int kTiles = 1, kUnitBytes = 384, kGroups = 1, kOffset = 0;
-  static constexpr bool kMinimum = true, kWide = false;
+  static constexpr bool kMinimum = true, kWide = false, kSmall = true;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&minimum)[1]) {
     four_bits(unit, codes);
     or_plane<4>(unit + 256, codes);
@@ -123,7 +124,7 @@ struct Q5_1 {
 // d or -d: scale 2d and codes 0 and 1 would want an offset of a half.
 struct Q1_0 {
   static constexpr int kTiles = 4, kUnitBytes = 288, kGroups = 1, kOffset = 1;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     const vb zero = shifted_and(load_bytes(unit), 0, 0);
     for (vb& code : codes) code = zero;
@@ -134,7 +135,7 @@ struct Q1_0 {
 
 struct Q2_0 {
   static constexpr int kTiles = 2, kUnitBytes = 288, kGroups = 1, kOffset = 1;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     pairs(unit + 128 * i, codes);
     scale[0] = f16_at(unit + 256);
@@ -143,7 +144,7 @@ struct Q2_0 {
 
 struct TQ2_0 {
   static constexpr int kTiles = 8, kUnitBytes = 1056, kGroups = 1, kOffset = 1;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     pairs(unit + 128 * i, codes);
     scale[0] = f16_at(unit + 1024);
@@ -152,7 +153,7 @@ struct TQ2_0 {
 
 struct TQ1_0 {
   static constexpr int kTiles = 8, kUnitBytes = 864, kGroups = 1, kOffset = 1;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     for (int j = 0; j < 8; ++j) {
       const int n = (8 * i + j) / 13, v = (8 * i + j) % 13;
@@ -167,7 +168,7 @@ struct TQ1_0 {
 
 struct IQ4_NL {
   static constexpr int kTiles = 1, kUnitBytes = 288, kGroups = 1, kOffset = kWideOffset;
-  static constexpr bool kMinimum = false, kWide = true;
+  static constexpr bool kMinimum = false, kWide = true, kSmall = false;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     iq4_codes(unit, codes);
     scale[0] = f16_at(unit + 256);
@@ -176,7 +177,7 @@ struct IQ4_NL {
 
 struct MXFP4 {
   static constexpr int kTiles = 1, kUnitBytes = 272, kGroups = 1, kOffset = 12;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     e2m1_codes(unit, codes);
     scale[0] = half_power(load_u8_i32(unit + 256));
@@ -190,7 +191,7 @@ struct MXFP4 {
 
 struct NVFP4 {
   static constexpr int kTiles = 2, kUnitBytes = 576, kGroups = 2, kOffset = 12;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     e2m1_codes(unit + 256 * i, codes);
     for (int g = 0; g < 2; ++g) scale[g] = half_e4m3(load_u8_i32(unit + 512 + 32 * i + 16 * g));

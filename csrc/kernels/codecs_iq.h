@@ -94,7 +94,7 @@ inline void grid4_codes(const u8* tile,
 
 struct IQ2_XXS {
   static constexpr int kTiles = 8, kUnitBytes = 1056, kGroups = 1, kOffset = 43;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     const u8* tile = unit + 128 * i;
     grid8_codes<kOffset, 0>(tile, kGridIQ2_XXS, tile + 64, 14, seven_signs, codes);
@@ -104,7 +104,7 @@ struct IQ2_XXS {
 
 struct IQ2_XS {
   static constexpr int kTiles = 8, kUnitBytes = 1184, kGroups = 2, kOffset = 43;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     const u8* tile = unit + 144 * i;
     grid8_codes<kOffset, 1>(tile, kGridIQ2_XS, tile + 72, 14, seven_signs, codes);
@@ -114,7 +114,7 @@ struct IQ2_XS {
 
 struct IQ2_S {
   static constexpr int kTiles = 8, kUnitBytes = 1312, kGroups = 2, kOffset = 43;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     const u8* tile = unit + 160 * i;
     grid8_codes<kOffset, 2>(tile, kGridIQ2_S, tile + 80, 16, eight_signs, codes);
@@ -124,7 +124,7 @@ struct IQ2_S {
 
 struct IQ3_XXS {
   static constexpr int kTiles = 8, kUnitBytes = 1568, kGroups = 1, kOffset = 62;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     const u8* tile = unit + 192 * i;
     grid4_codes<kOffset, 0>(tile, kGridIQ3_XXS, tile + 128, 14, seven_signs, codes);
@@ -134,7 +134,7 @@ struct IQ3_XXS {
 
 struct IQ3_S {
   static constexpr int kTiles = 8, kUnitBytes = 1760, kGroups = 1, kOffset = 15;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     const u8* tile = unit + 216 * i;
     grid4_codes<kOffset, 1>(tile, kGridIQ3_S, tile + 144, 16, eight_signs, codes);
@@ -151,7 +151,7 @@ inline vb shifted_up(vi minus) {
 
 struct IQ1_S {
   static constexpr int kTiles = 8, kUnitBytes = 800, kGroups = 1, kOffset = 9;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     const u8* tile = unit + 96 * i;
     const vi both = load_u4_i32(tile + 88);
@@ -167,7 +167,7 @@ struct IQ1_S {
 
 struct IQ1_M {
   static constexpr int kTiles = 8, kUnitBytes = 896, kGroups = 2, kOffset = 9;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     const u8* tile = unit + 108 * i;
     for (int v = 0; v < 4; ++v) {

@@ -24,7 +24,7 @@ inline void two_scales(const u8* from, int i, vf (&scale)[2]) {
 
 struct Q2_K {
   static constexpr int kTiles = 8, kUnitBytes = 1344, kGroups = 2, kOffset = 0;
-  static constexpr bool kMinimum = true, kWide = false;
+  static constexpr bool kMinimum = true, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&minimum)[2]) {
     pairs(unit + 128 * i, codes);
     const u8* scales = unit + 1024;
@@ -38,7 +38,7 @@ struct Q2_K {
 
 struct Q3_K {
   static constexpr int kTiles = 8, kUnitBytes = 1824, kGroups = 2, kOffset = 4;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     pairs(unit + 192 * i, codes);
     or_plane<2>(unit + 192 * i + 128, codes);
@@ -48,7 +48,7 @@ struct Q3_K {
 
 struct Q4_K {
   static constexpr int kTiles = 8, kUnitBytes = 2368, kGroups = 1, kOffset = 0;
-  static constexpr bool kMinimum = true, kWide = false;
+  static constexpr bool kMinimum = true, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&minimum)[1]) {
     four_bits(unit + 256 * i, codes);
     scale_and_minimum(unit + 2048, i, scale[0], minimum[0]);
@@ -57,7 +57,7 @@ struct Q4_K {
 
 struct Q5_K {
   static constexpr int kTiles = 8, kUnitBytes = 2880, kGroups = 1, kOffset = 0;
-  static constexpr bool kMinimum = true, kWide = false;
+  static constexpr bool kMinimum = true, kWide = false, kSmall = true;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&minimum)[1]) {
     four_bits(unit + 320 * i, codes);
     or_plane<4>(unit + 320 * i + 256, codes);
@@ -67,7 +67,7 @@ struct Q5_K {
 
 struct Q6_K {
   static constexpr int kTiles = 8, kUnitBytes = 3360, kGroups = 2, kOffset = 32;
-  static constexpr bool kMinimum = false, kWide = false;
+  static constexpr bool kMinimum = false, kWide = false, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[2], vf (&)[2]) {
     const u8* tile = unit + 384 * i;
     four_bits(tile, codes);
@@ -84,7 +84,7 @@ struct Q6_K {
 
 struct IQ4_XS {
   static constexpr int kTiles = 8, kUnitBytes = 2208, kGroups = 1, kOffset = kWideOffset;
-  static constexpr bool kMinimum = false, kWide = true;
+  static constexpr bool kMinimum = false, kWide = true, kSmall = false;
   static void load(const u8* unit, int i, vb (&codes)[8], vf (&scale)[1], vf (&)[1]) {
     iq4_codes(unit + 256 * i, codes);
     const auto* part = reinterpret_cast<const std::int8_t*>(unit + 2080 + 16 * i);

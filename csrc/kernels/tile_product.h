@@ -28,13 +28,18 @@ TileKernel iq_kernel(Type type);
 // first, products of one row lose up to a third of the read bandwidth (docs/performance.md).
 constexpr std::int64_t kAhead = 8192;
 
-template <class Codec>
-inline vi dot(vi acc, vb w, const std::int8_t* a) {
-  if constexpr (Codec::kWide) {
-    return dot4_wide(acc, w, a);
+// Adds the products of n vectors of codes and 4 n activations.
+template <class Codec, int n>
+inline vi dot(vi acc, const vb* w, const std::int8_t* a) {
+  if constexpr (Codec::kSmall) {
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i += 4) acc = dot16_small(acc, w + i, a + 4 * i);
   } else {
-    return dot4(acc, w, a);
+#pragma GCC unroll 8
+    for (int i = 0; i < n; ++i)
+      acc = Codec::kWide ? dot4_wide(acc, w[i], a + 4 * i) : dot4(acc, w[i], a + 4 * i);
   }
+  return acc;
 }
 
 // Rows `first` to `first` + T of a tile of `n_row`.
@@ -64,11 +69,8 @@ inline void add_block(const vb (&codes)[8],
       std::int32_t sum = code_sums[g * n_row + t];
       if constexpr (Codec::kGroups == 1) sum += code_sums[n_row + t];
       vi d = set1_i32(-Codec::kOffset * sum);
-#pragma GCC unroll 8
-      for (int j = 0; j < kPerGroup; ++j) {
-        const int part = g * kPerGroup + j;
-        d = dot<Codec>(d, codes[part], a + t * kBlock + 4 * part);
-      }
+      const int part = g * kPerGroup;
+      d = dot<Codec, kPerGroup>(d, codes + part, a + t * kBlock + 4 * part);
       acc[t] = fma(to_float(d), mul(scale[g], set1(row_scale[t])), acc[t]);
       if constexpr (Codec::kMinimum && Codec::kGroups == 2)
         acc[t] = fnma(minimum[g], set1(row_scale[t] * static_cast<float>(sum)), acc[t]);

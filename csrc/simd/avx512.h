@@ -200,6 +200,12 @@ inline vi dot4(vi acc, vb w, const std::int8_t* a) {
 inline constexpr int kWideOffset = 128;
 inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) { return dot4(acc, w, a); }
 
+// Four dot4 one after the other, of codes below 32.
+inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
+  for (int i = 0; i < 4; ++i) acc = dot4(acc, w[i], a + 4 * i);
+  return acc;
+}
+
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 // Into the second-level cache: it has more misses under way than the first.

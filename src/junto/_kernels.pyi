@@ -178,6 +178,34 @@ def peak_dot(level: str, pool: ThreadPool, n_run: int) -> list[float]:
 def peak_fma(level: str, pool: ThreadPool, n_run: int) -> list[float]:
     """float32 operations a second, multiplications and additions."""
 
+class Plan:
+    """The kernel calls of a step, recorded, to be run again."""
+
+    def __init__(self, pool: ThreadPool) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def record(self) -> None:
+        """Add all calls on the pool, from now on."""
+
+    def stop(self) -> None:
+        """Add no more."""
+
+    def run(self) -> None:
+        """
+        Repeat all calls, on the arrays that they were given.
+
+        Arrays may hold other values than before; they are checked as in the first call.
+        """
+
+def copy(pool: ThreadPool, x: Annotated[NDArray[numpy.float32], dict(device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
+    """Copy x of up to four axes and any strides to y, which is contiguous."""
+
+def plain_sum(pool: ThreadPool, a: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], y: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')]) -> None:
+    """
+    y = a + b with the bits of NumPy: tiny values stay, where `add` makes them zero.
+    """
+
 def quantize(level: str, pool: ThreadPool, type: str, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], importance: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> int:
     """
     Quantise rows [n_row, n] into out [n_row, bytes of a row].

@@ -20,9 +20,9 @@ def report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]
 
 
 def test_decode_and_prefill_have_all_their_ops(report: dict[str, Any]) -> None:
-    names = ["decode step, 2 streams, at 70", "prefill 20"]
+    names = ["decode step, 2 streams, at 70", "the same as a plan", "prefill 20"]
     assert list(report["profiles"]) == names
-    for name in names:
+    for name in names[::2]:
         profile = report["profiles"][name]
         assert profile.keys() >= {
             *("embed", "linear", "linear (head)", "experts", "attention", "gated_delta_rule"),
@@ -30,6 +30,12 @@ def test_decode_and_prefill_have_all_their_ops(report: dict[str, Any]) -> None:
         }
         assert min(profile.values()) > 0
         assert list(profile.values()) == sorted(profile.values(), reverse=True)
+
+
+def test_a_planned_step_is_kernels_and_the_rest(report: dict[str, Any]) -> None:
+    profile = report["profiles"]["the same as a plan"]
+    assert list(profile) == ["kernels", PYTHON]
+    assert min(profile.values()) > 0
 
 
 def test_shares_add_up() -> None:

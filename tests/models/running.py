@@ -8,9 +8,9 @@ import numpy as np
 
 from junto.engine.runner import Runner
 from junto.models.loading import Blueprint, Weights, locate, open_file, take
-from junto.ops.contract import Ops, Weight
+from junto.ops.contract import Forward, Ops, StepCache, Weight
 from junto.ops.reference import Reference
-from junto.ops.views import F32
+from junto.ops.views import F32, Batch
 
 N_SLOT = 4
 Ids = Sequence[int]
@@ -30,6 +30,10 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self._ops = Reference()
+
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Every op of the step is recorded."""
+        return forward(cast(Ops, self), batch, cache)
 
     def __getattr__(self, op: str) -> Any:
         function: Callable[..., Any] = getattr(self._ops, op)

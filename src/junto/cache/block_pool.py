@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from junto.ops.views import BlockTable, KVArray
+from junto.ops.views import BlockTable, Holder, KVArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,15 @@ class BlockArray:
 
 
 class BlockPool:
-    """Blocks of `n_layer` layers, each with the same arrays [n_block, *shape]."""
+    """Blocks of `n_layer` layers, each with the same arrays [n_block, *shape].
 
-    def __init__(self, n_layer: int, arrays: Sequence[BlockArray]) -> None:
+    holders   who else holds the arrays, and lets go of them before they move; any
+    """
+
+    def __init__(
+        self, n_layer: int, arrays: Sequence[BlockArray], holders: Iterable[Holder] = ()
+    ) -> None:
+        self._holders = holders
         self._layers: list[list[KVArray]] = [
             [np.zeros((0, *array.shape), array.dtype) for array in arrays] for _ in range(n_layer)
         ]
@@ -59,6 +65,8 @@ class BlockPool:
 
     def _grow(self, n_block: int) -> None:
         """Make room for at least `n_block` more: by half the pool, so that growing stays linear."""
+        for holder in self._holders:
+            holder.let_go()
         old = self._n_block
         self._n_block = old + max(n_block, old // 2)
         for arrays in self._layers:

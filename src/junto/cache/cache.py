@@ -7,12 +7,13 @@ undefined: they must be closed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from junto.cache.delta_state import DeltaStates
 from junto.cache.kv_type import FLOAT32, N_GROUP, KVType
 from junto.cache.paged_kv import PagedKV
 from junto.errors import RequestError
-from junto.ops.views import Batch, DeltaView, KVView
+from junto.ops.views import Batch, DeltaView, Holder, KVView
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ class Cache:
             index = members.get(state, 0)
             members[state] = index + 1
             self._layers.append((state, index))
+        self._holders: WeakSet[Holder] = WeakSet()
         self._kv = {
-            s: PagedKV(n, s.n_head_kv, s.head_dim, n_slot, s.window, kv)
+            s: PagedKV(n, s.n_head_kv, s.head_dim, n_slot, s.window, kv, self._holders)
             for s, n in members.items()
             if isinstance(s, AttentionState)
         }
@@ -116,6 +118,10 @@ class Cache:
         kv = sum(group.n_bytes_of(n_pos, n_step) for group in self._kv.values())
         delta = sum(states.n_bytes_slot for states in self._delta.values())
         return n_slot * kv, n_slot * delta
+
+    def hold(self, holder: Holder) -> None:
+        """Have `holder` let go of the views' arrays before they move; it is not kept alive."""
+        self._holders.add(holder)
 
     def open(self) -> int:
         """Take a free slot. RequestError if every slot is taken."""

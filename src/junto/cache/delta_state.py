@@ -24,6 +24,8 @@ class DeltaStates:
         self._u = np.zeros((*layer, CHUNK, n_head_v, head_dim), np.float32)
         self._decay = np.zeros((*layer, CHUNK, n_head_v), np.float32)
         self._conv = np.zeros((*layer, n_tap - 1 + CHUNK, n_channel), np.float32)
+        arrays = (self._state, self._k, self._u, self._decay, self._conv)
+        self._layers = list(zip(*arrays, strict=True))
         self._anchors = [0] * n_slot
 
     @property
@@ -44,15 +46,8 @@ class DeltaStates:
 
     def view(self, layer: int, spans: tuple[Span, ...]) -> DeltaView:
         """What the ops of the `layer`-th DeltaNet layer read and write in this step."""
-        return DeltaView(
-            self._state[layer],
-            self._k[layer],
-            self._u[layer],
-            self._decay[layer],
-            self._conv[layer],
-            spans,
-            tuple(self._anchors[span.slot] for span in spans),
-        )
+        anchors = tuple(self._anchors[span.slot] for span in spans)
+        return DeltaView(*self._layers[layer], spans, anchors)
 
     def commit(self, span: Span) -> None:
         """Move the anchor as the ops have moved the state."""

@@ -11,6 +11,7 @@ that the last 64 tokens can always be dropped again.
     sliding window     freed, first = 8             |  pool 7     |  pool 2     |  pool 4
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from junto.cache.block_pool import BlockArray, BlockPool, BlockRun
 from junto.cache.kv_type import FLOAT32, N_GROUP, KVType
 from junto.errors import RequestError
-from junto.ops.views import CHUNK, AgedKV, BlockTable, Codes, KVView, Span
+from junto.ops.views import CHUNK, AgedKV, BlockTable, Codes, Holder, KVView, Span
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class PagedKV:
     window   positions a query sees, itself included; None sees all
     kv       how keys and values are held. Blocks age only without a window, which holds few anyway,
              and where head_dim is a multiple of 32
+    holders  who else holds the arrays, and lets go of them before they move
     """
 
     def __init__(
@@ -57,15 +59,18 @@ class PagedKV:
         n_slot: int,
         window: int | None,
         kv: KVType = FLOAT32,
+        holders: Iterable[Holder] = (),
     ) -> None:
         self.window = window
         self.ages = kv.n_code_bit > 0 and window is None and head_dim % N_GROUP == 0
         self._n_recent = kv.n_recent
         self._n_pinned = kv.n_pinned if self.ages else 0
         k, v = (n_head_kv, head_dim, CHUNK), (n_head_kv, CHUNK, head_dim)
-        self._floats = BlockPool(n_layer, [BlockArray(k, kv.dtype), BlockArray(v, kv.dtype)])
+        self._floats = BlockPool(
+            n_layer, [BlockArray(k, kv.dtype), BlockArray(v, kv.dtype)], holders
+        )
         codes = _code_arrays(n_head_kv, head_dim, kv.n_code_bit) if self.ages else []
-        self._codes = BlockPool(n_layer, codes)
+        self._codes = BlockPool(n_layer, codes, holders)
         self._seats = [self._seat() for _ in range(n_slot)]
 
     def _seat(self) -> _Seat:

@@ -4,6 +4,7 @@ A sequence continues where its slot stands, so a prompt may come in any pieces, 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ class Runner:
         self.weights = weights
         self.ops = ops
         self.cache = cache
+        self._forward = partial(_forward, architecture, cfg, weights)
 
     def step(self, work: Sequence[tuple[int, Sequence[int]]], *, all_logits: bool = False) -> F32:
         """Feed each slot its next token ids, all in one ragged batch.
@@ -44,7 +46,7 @@ class Runner:
         batch = Batch.pack(parts, all_logits=all_logits)
         self.cache.begin(batch)
         with self.ops.step():
-            logits = self.architecture.forward(self.cfg, self.weights, self.ops, batch, self.cache)
+            logits = self.ops.run(self._forward, batch, self.cache)
         self.cache.commit(batch)
         return logits
 
@@ -69,3 +71,9 @@ class Runner:
             )
         self.cache.commit(batch)
         return logits
+
+
+def _forward(
+    architecture: Architecture, cfg: Any, weights: Weights, ops: Ops, batch: Batch, cache: Cache
+) -> F32:
+    return architecture.forward(cfg, weights, ops, batch, cache)

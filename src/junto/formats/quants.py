@@ -53,7 +53,7 @@ def dequantize(type: QuantType, data: U8) -> F32:
         )
     data = np.ascontiguousarray(data)
     shape = (*data.shape[:-1], n_block_row * type.n_per_block)
-    if type.name == "F32" and data.ctypes.data % 4 == 0:
+    if type.name == "F32" and data.__array_interface__["data"][0] % 4 == 0:
         return data.view("<f4").reshape(shape)
     n_block = data.size // type.n_bytes_per_block
     blocks = data.reshape(n_block, type.n_bytes_per_block)

@@ -10,7 +10,7 @@ from junto.errors import LibraryError
 from junto.library.found import DEMO, Found
 
 PREFIX = "demo:"
-NAMES = ("qwen35moe",)
+NAMES = ("qwen35moe", "gpt-oss")
 DEFAULT = PREFIX + NAMES[0]
 
 _FOLDER = Path(__file__).parents[1] / "demo"

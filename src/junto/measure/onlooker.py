@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, cast
 
-from junto.ops.contract import Ops
+from junto.ops.contract import Forward, Ops, StepCache
+from junto.ops.views import F32, Batch
 
 PLAIN = frozenset(["name", "notes", "step", "loading", "is_keeping", "settle", "table", "weight"])
 """What an `Ops` has besides computations."""
@@ -26,6 +27,10 @@ class Onlooker:
     def step(self) -> AbstractContextManager[None]:
         """Around the ops of one step."""
         return self.ops.step()
+
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Every op of the step is looked on at."""
+        return forward(self.as_ops(), batch, cache)
 
     def as_ops(self) -> Ops:
         """This object where an `Ops` is asked for."""

@@ -4,7 +4,7 @@ Shapes are given as [rows, columns]; `n_tok` counts the rows of a ragged batch. 
 float32. A backend may keep weights in any form it likes behind `Weight.handle`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from junto.errors import RequestError
 from junto.formats.tensor import Tensor
-from junto.ops.views import F32, I32, DeltaView, KVView
+from junto.ops.views import F32, I32, Batch, DeltaView, Holder, KVView
 
 I64 = npt.NDArray[np.int64]
 
@@ -105,6 +105,37 @@ def check_token_ids(token_ids: I32, n_vocab: int) -> None:
         raise RequestError(f"token id {outside[0]} is outside the vocabulary of {n_vocab} tokens")
 
 
+class StepCache(Protocol):
+    """What a step asks of the cache.
+
+    layers   what each layer remembers; those of equal entries have the same block tables or
+             anchors, and their arrays move together
+
+    Views of one layer have the same array objects until they move.
+    """
+
+    @property
+    def layers(self) -> Sequence[Hashable]:
+        """What each layer remembers."""
+        ...
+
+    def kv(self, layer: int, batch: Batch) -> KVView:
+        """Keys and values of an attention layer."""
+        ...
+
+    def delta(self, layer: int, batch: Batch) -> DeltaView:
+        """Anchored state of a DeltaNet layer."""
+        ...
+
+    def hold(self, holder: Holder) -> None:
+        """Have `holder` let go of the views' arrays before they move; it is not kept alive."""
+        ...
+
+
+Forward = Callable[["Ops", Batch, Any], F32]
+"""A model's forward pass: ops, batch and a `StepCache` to logits [n_logit, n_vocab]."""
+
+
 class Ops(Protocol):
     """One backend: every op a model file may call."""
 
@@ -120,6 +151,13 @@ class Ops(Protocol):
 
     def step(self) -> AbstractContextManager[None]:
         """Around the ops of one step: a backend may keep its threads ready in between."""
+        ...
+
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Logits of a step: what `forward` gives with these ops, to the bit.
+
+        A backend may keep what it learns of a forward pass, for the same object in a later step.
+        """
         ...
 
     def loading(self) -> AbstractContextManager[None]:

@@ -6,7 +6,7 @@ Everything recurrent or paged is aligned to 64 tokens of absolute position.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,14 @@ class DeltaView:
     conv: F32
     spans: tuple[Span, ...]
     anchors: tuple[int, ...]
+
+
+class Holder(Protocol):
+    """Who holds arrays of views for longer than a step."""
+
+    def let_go(self) -> None:
+        """Hold them no longer: they are about to move."""
+        ...
 
 
 def anchor_after(anchor: int, end: int) -> int:

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,18 +15,23 @@ from junto.formats.tensor import Tensor
 from junto.ops.contract import (
     I64,
     Angles,
+    Forward,
+    Ops,
     Rotation,
     Routing,
     Sampling,
+    StepCache,
     SwiGLU,
     Weight,
     check_token_ids,
 )
+from junto.ops.cpu.arena import Empty
+from junto.ops.cpu.planned import Plans
 from junto.ops.cpu.processors import clamped, usable_processors
-from junto.ops.cpu.spans import aged_spans, attention_spans, delta_spans
+from junto.ops.cpu.spans import delta_rows, kv_rows
 from junto.ops.cpu.store import InMemory, Store
 from junto.ops.cpu.weights import pack, packed, rows_of, unpacked
-from junto.ops.views import F32, I32, DeltaView, KVView
+from junto.ops.views import F32, I32, Batch, DeltaView, KVView
 
 
 class Cpu:
@@ -50,6 +57,8 @@ class Cpu:
         self._clamped = clamped(n_threads, usable)
         self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
         self._store = store(self._pool) if store else InMemory()
+        self._empty: Empty = np.empty
+        self._plans: WeakKeyDictionary[Forward, Plans] = WeakKeyDictionary()
 
     @property
     def n_threads(self) -> int:
@@ -98,6 +107,21 @@ class Cpu:
             self._pool.rest()
         backlog.end_step(self._pool)
 
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Logits of a step, by a plan where the batch is small and no expert is to be packed."""
+        if not self._store.backlog.is_done:
+            return forward(self, batch, cache)
+        plans = self._plans.get(forward)
+        if plans is None:
+            plans = self._plans[forward] = Plans(self, self._allocating, self._pool)
+        return plans.run(forward, batch, cache)
+
+    def _allocating(self, empty: Empty) -> Ops:
+        """The same backend, whose results lie in arrays that `empty` makes."""
+        other = copy(self)
+        other._empty = empty
+        return other
+
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
         """Pack a matrix; experts of a stack are packed when they are needed."""
         return pack(tensor, self._pool, self._store)
@@ -118,43 +142,43 @@ class Cpu:
     def linear(self, x: F32, weight: Weight, bias: F32 | None = None) -> F32:
         """x @ weight.T + bias."""
         x = np.ascontiguousarray(x)
-        y = np.empty((len(x), weight.shape[0]), np.float32)
+        y = self._empty((len(x), weight.shape[0]), np.float32)
         _kernels.linear(self.level, self._pool, packed(weight).matrix, x, bias, y)
         return y
 
     def rms_norm(self, x: F32, weight: F32, eps: float) -> F32:
         """x / sqrt(mean(x^2) + eps) * weight."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         _kernels.rms_norm(self.level, self._pool, x, weight, eps, y)
         return y
 
     def layer_norm(self, x: F32, weight: F32, bias: F32, eps: float) -> F32:
         """(x - mean) / sqrt(variance + eps) * weight + bias."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         _kernels.layer_norm(self.level, self._pool, x, weight, bias, eps, y)
         return y
 
     def gated_rms_norm(self, x: F32, weight: F32, gate: F32, eps: float) -> F32:
         """rms_norm(x) * silu(gate)."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         _kernels.gated_rms_norm(self.level, self._pool, x, weight, gate, eps, y)
         return y
 
     def sigmoid_gate(self, x: F32, gate: F32) -> F32:
         """X * sigmoid(gate)."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         _kernels.sigmoid_gate(self.level, self._pool, x, gate, y)
         return y
 
     def gelu(self, x: F32) -> F32:
         """GELU in its tanh form."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         _kernels.gelu(self.level, self._pool, x, y)
         return y
 
     def swiglu(self, gate: F32, up: F32, form: SwiGLU) -> F32:
         """Gate and up become one."""
-        y = np.empty(gate.shape, np.float32)
+        y = self._empty(gate.shape, np.float32)
         limit = form.limit or 0.0
         _kernels.swiglu(self.level, self._pool, gate, up, limit, form.alpha, y)
         return y
@@ -162,13 +186,13 @@ class Cpu:
     def angles(self, positions: I32, rotation: Rotation) -> Angles:
         """Cosines and sines, worked out in float64."""
         shape = (len(positions), len(rotation.inv_freq))
-        cos, sin = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        cos, sin = self._empty(shape, np.float32), self._empty(shape, np.float32)
         _kernels.rope_table(positions, rotation.inv_freq, rotation.scale, cos, sin)
         return Angles(cos, sin, rotation.pairs)
 
     def rope(self, x: F32, angles: Angles) -> F32:
         """Turn the first dimensions of each head."""
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         adjacent = angles.pairs == "adjacent"
         _kernels.rope(self.level, self._pool, x, angles.cos, angles.sin, adjacent, y)
         return y
@@ -186,22 +210,23 @@ class Cpu:
     ) -> F32:
         """Store k and v in the cache, then attend causally."""
         q, k, v = (np.ascontiguousarray(part) for part in (q, k, v))
-        y = np.empty(q.shape, np.float32)
-        inputs = (self.level, self._pool, q, k, v, view.k, view.v, *attention_spans(view))
+        y = self._empty(q.shape, np.float32)
+        rows = kv_rows(view)
+        inputs = (self.level, self._pool, q, k, v, view.k, view.v, rows.spans, rows.blocks)
         if view.aged is None:
             _kernels.attention(*inputs, scale, window, sinks, y)
             return y
         assert window is None, "blocks age only where a query sees all positions"
         aged = view.aged
         codes = (aged.k.codes, aged.v.codes, aged.k.scales, aged.v.scales)
-        by_age = (*codes, *aged_spans(aged), aged.n_pinned, aged.n_recent)
+        by_age = (*codes, rows.aged_spans, rows.aged_blocks, aged.n_pinned, aged.n_recent)
         _kernels.attention_by_age(*inputs, *by_age, scale, sinks, y)
         return y
 
     def short_conv(self, x: F32, weight: F32, view: DeltaView) -> F32:
         """Causal depthwise convolution followed by SiLU."""
-        y = np.empty(x.shape, np.float32)
-        spans = delta_spans(view)
+        y = self._empty(x.shape, np.float32)
+        spans = delta_rows(view)
         _kernels.short_conv(self.level, self._pool, x, weight, view.conv, spans, y)
         return y
 
@@ -209,7 +234,7 @@ class Cpu:
         self, q: F32, k: F32, v: F32, decay: F32, beta: F32, view: DeltaView
     ) -> F32:
         """Gated delta rule from the anchored state."""
-        y = np.empty(v.shape, np.float32)
+        y = self._empty(v.shape, np.float32)
         _kernels.gated_delta_rule(
             self.level,
             self._pool,
@@ -222,14 +247,14 @@ class Cpu:
             view.k,
             view.u,
             view.decay,
-            delta_spans(view),
+            delta_rows(view),
             y,
         )
         return y
 
     def delta_gates(self, alpha: F32, beta: F32, ssm_a: F32, ssm_dt: F32) -> tuple[F32, F32]:
         """Log-decay and sigmoid(beta)."""
-        decay, opened = np.empty(alpha.shape, np.float32), np.empty(beta.shape, np.float32)
+        decay, opened = self._empty(alpha.shape, np.float32), self._empty(beta.shape, np.float32)
         _kernels.delta_gates(self.level, self._pool, alpha, beta, ssm_a, ssm_dt, decay, opened)
         return decay, opened
 
@@ -238,7 +263,7 @@ class Cpu:
     ) -> Routing:
         """Choose experts."""
         shape = (len(logits), n_used)
-        ids, weights = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        ids, weights = self._empty(shape, np.int64), self._empty(shape, np.float32)
         _kernels.route(self._pool, logits, softmax == "all", scale, ids, weights)
         return Routing(ids, weights)
 
@@ -254,7 +279,7 @@ class Cpu:
     ) -> F32:
         """Weighted sum of the routed experts."""
         x = np.ascontiguousarray(x)
-        y = np.empty(x.shape, np.float32)
+        y = self._empty(x.shape, np.float32)
         bias_gate, bias_up, bias_down = biases or (None, None, None)
         _kernels.experts(
             self.level,

@@ -42,6 +42,11 @@ class Backlog:
         self._stacks.append(stack)
 
     @property
+    def is_done(self) -> bool:
+        """Whether all experts are known to be packed."""
+        return not self._stacks
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of packed form that are still to be written."""
         return sum(stack.n_missing_bytes for stack in self._stacks)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from junto.ops.contract import Forward, StepCache
 from junto.ops.reference import (
     attention,
     delta_rule,
@@ -12,6 +13,7 @@ from junto.ops.reference import (
     rotate,
     sampling,
 )
+from junto.ops.views import F32, Batch
 
 
 class Reference(matrices.Matrices):
@@ -28,6 +30,10 @@ class Reference(matrices.Matrices):
     def step(self) -> AbstractContextManager[None]:
         """Nothing needs to be ready."""
         return nullcontext()
+
+    def run(self, forward: Forward, batch: Batch, cache: StepCache) -> F32:
+        """Op by op."""
+        return forward(self, batch, cache)
 
     def loading(self) -> AbstractContextManager[None]:
         """Weights stay where they are."""
