@@ -295,8 +295,15 @@ inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) {
   return {dot4_wide(acc.a, w.a, v), dot4_wide(acc.b, w.b, v)};
 }
 
-// Four dot4 one after the other, of codes below 32: 16 bits hold the products of four, so that
-// widening them is done once (31 * 127 * 2 * 4 = 31,496).
+// Four dot4 one after the other, of codes below 32.
+#if defined(__AVXVNNI__) || defined(__AVX512VNNI__)
+inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
+  for (int i = 0; i < 4; ++i) acc = dot4(acc, w[i], a + 4 * i);
+  return acc;
+}
+#else
+// 16 bits hold the products of four, so that widening them is done once (31 * 127 * 2 * 4 =
+// 31,496).
 inline __m256i dot16_small(__m256i acc, const __m256i (&w)[4], const __m256i (&a)[4]) {
   const __m256i low =
       _mm256_add_epi16(_mm256_maddubs_epi16(w[0], a[0]), _mm256_maddubs_epi16(w[1], a[1]));
@@ -315,6 +322,7 @@ inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
   return {dot16_small(acc.a, {w[0].a, w[1].a, w[2].a, w[3].a}, v),
           dot16_small(acc.b, {w[0].b, w[1].b, w[2].b, w[3].b}, v)};
 }
+#endif
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
