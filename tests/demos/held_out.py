@@ -13,7 +13,7 @@ import junto
 from tests.data_dir import REPOSITORY
 from tests.tiny.goldens import FOLDER
 from tests.tiny.random_weights import I64
-from tests.tiny.smollm2 import negative_log_likelihood, sha256_of_ids
+from tests.tiny.smollm2 import sha256_of_ids
 
 TEXT = REPOSITORY / "tests" / "data" / "text" / "pinocchio.txt"
 GOLDEN = FOLDER / "demos.json"
@@ -31,14 +31,3 @@ def ids(model: junto.Model, name: str) -> I64:
     found = np.array(model.text.tokenizer.encode(TEXT.read_text(), special=False)[:N_IDS], np.int64)
     assert sha256_of_ids(found) == golden(name)["ids_sha256"]
     return found
-
-
-def losses(model: junto.Model, token_ids: I64) -> list[float]:
-    """Mean nats of each chunk."""
-    chunks = token_ids.reshape(-1, N_CHUNK)
-    return [negative_log_likelihood(model.logits(chunk), chunk) for chunk in chunks]
-
-
-def perplexity(values: list[float]) -> float:
-    """Of chunks of equal length."""
-    return float(np.exp(np.mean(values)))

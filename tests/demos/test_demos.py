@@ -12,6 +12,7 @@ from junto.formats.gguf import read_gguf
 from junto.library import demos
 from junto.measure.expert_usage import expert_usage
 from tests.demos import held_out
+from tests.models.smollm2_run import chunk_losses, perplexity
 from tests.models.test_goldens import load_as_llama_cpp
 from tools.train_demo.quality import MIN_KNOWN_WORDS, TOPICS, answers, repeated, words
 
@@ -68,16 +69,16 @@ def check_twin(name: str, n_chunk: int) -> None:
     model = load_as_llama_cpp(demos.path_of(name))
     ids = held_out.ids(model, name)[: n_chunk * held_out.N_CHUNK]
     expected = nll(name, "float32_twin")[:n_chunk]
-    assert held_out.losses(model, ids) == pytest.approx(expected, abs=1e-4)
+    assert chunk_losses(model, ids) == pytest.approx(expected, abs=1e-4)
 
 
 def test_perplexity_is_llama_cpp_s_and_that_of_the_float32_checkpoint(
     name: str, model: junto.Model
 ) -> None:
     """Within 1 % of llama.cpp on the same file; the types cost less than 1 % too (aim: 4 %)."""
-    ours = held_out.perplexity(held_out.losses(model, held_out.ids(model, name)))
-    assert ours == pytest.approx(held_out.perplexity(nll(name, "file")), rel=0.01)
-    assert ours <= 1.01 * held_out.perplexity(nll(name, "transformers"))
+    ours = perplexity(chunk_losses(model, held_out.ids(model, name)))
+    assert ours == pytest.approx(perplexity(nll(name, "file")), rel=0.01)
+    assert ours <= 1.01 * perplexity(nll(name, "transformers"))
 
 
 def test_the_checkpoint_in_our_reference_equals_transformers(name: str) -> None:
@@ -85,8 +86,8 @@ def test_the_checkpoint_in_our_reference_equals_transformers(name: str) -> None:
         pytest.skip(f"needs the checkpoints of training, in the folder that {CHECKPOINTS} names")
     model = junto.load(Path(os.environ[CHECKPOINTS]) / name, backend="reference")
     ids = held_out.ids(junto.load(demos.path_of(name)), name)
-    ours = held_out.perplexity(held_out.losses(model, ids))
-    assert ours == pytest.approx(held_out.perplexity(nll(name, "transformers")), rel=1e-3)
+    ours = perplexity(chunk_losses(model, ids))
+    assert ours == pytest.approx(perplexity(nll(name, "transformers")), rel=1e-3)
 
 
 def test_answers_are_words_and_do_not_loop(model: junto.Model) -> None:

@@ -17,7 +17,6 @@ concerns gpt-oss.
 import argparse
 import hashlib
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,8 @@ import numpy as np
 from junto.library import demos
 from tests.demos.held_out import GOLDEN, N_CHUNK, N_IDS, TEXT
 from tests.oracle import llama_cpp_oracle, transformers_oracle
-from tests.oracle.smollm2 import readable_json, write_twin
-from tests.tiny.random_weights import F32, I64
-from tests.tiny.smollm2 import negative_log_likelihood, sha256_of_ids
-
-
-def losses(logits: Callable[[I64], F32], ids: I64) -> list[float]:
-    """Of each chunk, run alone."""
-    return [negative_log_likelihood(logits(chunk), chunk) for chunk in ids.reshape(-1, N_CHUNK)]
+from tests.oracle.smollm2 import chunk_losses, readable_json, write_twin
+from tests.tiny.smollm2 import sha256_of_ids
 
 
 def of_model(name: str, checkpoint: Path) -> dict[str, Any]:
@@ -41,13 +34,13 @@ def of_model(name: str, checkpoint: Path) -> dict[str, Any]:
     path = demos.path_of(name)
     with llama_cpp_oracle.Model(path) as model:
         ids = np.array(model.tokenize(TEXT.read_text())[:N_IDS], np.int64)
-        of_file = losses(model.logits, ids)
+        of_file = chunk_losses(model.logits, ids)
     with tempfile.TemporaryDirectory() as folder:
         twin = write_twin(path, Path(folder) / "twin.gguf")
         with llama_cpp_oracle.Model(twin) as model:
-            of_twin = losses(model.logits, ids)
+            of_twin = chunk_losses(model.logits, ids)
     network = transformers_oracle.load(checkpoint)
-    of_checkpoint = losses(lambda chunk: transformers_oracle.logits(network, chunk), ids)
+    of_checkpoint = chunk_losses(lambda chunk: transformers_oracle.logits(network, chunk), ids)
     found = {"transformers": of_checkpoint, "float32_twin": of_twin, "file": of_file}
     print(name, {key: float(np.exp(np.mean(value))) for key, value in found.items()})
     return {

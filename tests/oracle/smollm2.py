@@ -20,6 +20,7 @@ import hashlib
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 
 from tests.oracle import llama_cpp_oracle
 from tests.oracle.llama_cpp_oracle import Model
-from tests.tiny.random_weights import I64
+from tests.tiny.random_weights import F32, I64
 from tests.tiny.smollm2 import (
     GOLDEN,
     N_CHARACTERS,
@@ -94,10 +95,10 @@ def wikitext_ids(model: Model) -> I64:
     return np.array(model.tokenize(wikitext())[:N_IDS], np.int64)
 
 
-def chunk_losses(model: Model, ids: I64) -> list[float]:
+def chunk_losses(logits: Callable[[I64], F32], ids: I64) -> list[float]:
     """Loss of each chunk of 512 ids, run alone."""
     chunks = ids.reshape(-1, N_CHUNK)
-    return [negative_log_likelihood(model.logits(chunk), chunk) for chunk in chunks]
+    return [negative_log_likelihood(logits(chunk), chunk) for chunk in chunks]
 
 
 def readable_json(value: Any) -> str:
@@ -115,9 +116,9 @@ def main() -> None:
         with Model(twin) as model:
             ids = wikitext_ids(model)
             runs = [greedy(model, prompt) for prompt in PROMPTS]
-            losses = {"float32_twin": chunk_losses(model, ids)}
+            losses = {"float32_twin": chunk_losses(model.logits, ids)}
     with Model(quantised) as model:
-        losses["q4_1_file"] = chunk_losses(model, ids)
+        losses["q4_1_file"] = chunk_losses(model.logits, ids)
     perplexity = {name: float(np.exp(np.mean(values))) for name, values in losses.items()}
     print(perplexity, [min(run["gaps"]) for run in runs])
     golden = {
