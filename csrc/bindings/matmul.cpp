@@ -128,8 +128,6 @@ void check_experts(const ExpertsParams& p, std::int64_t n_embd) {
   check_equal("experts", "n_out of up", up.n_out(), "n_out of gate", gate.n_out());
   check_equal("experts", "n_in of down", down.n_in(), "n_out of gate", gate.n_out());
   check_equal("experts", "n_out of down", down.n_out(), "columns of x", n_embd);
-  if (gate.info().is_float != up.info().is_float)
-    throw std::invalid_argument("experts: gate and up must both be quantised, or neither");
   for (std::int64_t i = 0; i < p.n_tok * p.n_used; ++i)
     if (p.expert_ids[i] < 0 || p.expert_ids[i] >= gate.n_expert())
       throw std::invalid_argument("experts: id " + std::to_string(p.expert_ids[i]) + " of " +

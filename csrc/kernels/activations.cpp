@@ -14,60 +14,56 @@ namespace junto::JUNTO_ISA {
 
 namespace {
 
-struct BlockSums {
-  float scale;
-  std::int32_t low, high;  // of codes 0-15 and 16-31
+struct Block {
+  float scale, low, high;  // whole numbers: sums of codes 0-15 and 16-31
 };
 
-// Sixteen codes from values * inverse; gives their sum.
-std::int32_t put_codes(vf x, vf inverse, std::int8_t* to) {
-  alignas(64) float rounded[16];
-  store(rounded, round(mul(x, inverse)));
-  std::int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) {
-    const auto code = static_cast<std::int32_t>(rounded[i]);
-    to[i] = static_cast<std::int8_t>(code);
-    sum += code;
-  }
-  return sum;
+Block quantise_block(const float* x, std::uint8_t* codes) {
+  const vf a = load(x), b = load(x + 16);
+  const float scale = reduce_max(max(abs(a), abs(b))) / 127.0f;
+  const vf inverse = set1(scale > 0.0f ? 1.0f / scale : 0.0f);
+  const vf low = round(mul(a, inverse)), high = round(mul(b, inverse));
+  store_low_bytes(codes, low);
+  store_low_bytes(codes + 16, high);
+  return {scale, reduce_add(low), reduce_add(high)};
 }
 
-BlockSums quantise_block(const float* x, std::int8_t* codes) {
-  const vf a = load(x), b = load(x + 16);
-  const float top = reduce_max(max(abs(a), abs(b)));
-  const float scale = top / 127.0f;
-  const vf inverse = set1(scale > 0.0f ? 1.0f / scale : 0.0f);
-  BlockSums sums{scale, 0, 0};
-  sums.low = put_codes(a, inverse, codes);
-  sums.high = put_codes(b, inverse, codes + 16);
-  return sums;
+// Row `t` of the sums of one block of a tile of `n_row`.
+void put_sums(const CodeSums& form, const Block& block, int n_row, int t, std::uint8_t* to) {
+  const float of_group[2] = {form.n_group == 1 ? block.low + block.high : block.low, block.high};
+  for (int g = 0; g < form.n_group; ++g) {
+    std::uint8_t* place = to + sizeof(float) * static_cast<std::size_t>(g * n_row + t);
+    const float minimum = block.scale * of_group[g];
+    const std::int32_t start = -form.offset * static_cast<std::int32_t>(of_group[g]);
+    std::memcpy(
+        place, form.has_minimum ? static_cast<const void*>(&minimum) : &start, sizeof(float));
+  }
 }
 
 }  // namespace
 
-void quantise_tile(
-    const RowSource& from, std::int64_t first, int n_row, std::int64_t n_block, std::uint8_t* to) {
-  const std::int64_t block_bytes = static_cast<std::int64_t>(n_row) * kRowBlock;
-  for (int t = 0; t < n_row; ++t) {
-    const std::int64_t row = from.row == nullptr ? first + t : from.row[first + t];
-    const float* x = from.x + row * from.stride;
-    for (std::int64_t b = 0; b < n_block; ++b) {
-      std::uint8_t* block = to + b * block_bytes;
-      alignas(64) float padded[kBlock] = {};
-      const std::int64_t left = from.n_in - b * kBlock;
-      const float* values = x + b * kBlock;
+void quantise_tile(const RowSource& from,
+                   const CodeSums& sums,
+                   std::int64_t first,
+                   int n_row,
+                   std::int64_t n_block,
+                   std::uint8_t* to) {
+  for (std::int64_t b = 0; b < n_block; ++b) {
+    std::uint8_t* codes = to + b * n_row * kRowBlock;
+    std::uint8_t* scales = codes + n_row * kBlock;
+    const std::int64_t left = std::clamp<std::int64_t>(from.n_in - b * kBlock, 0, kBlock);
+    for (int t = 0; t < n_row; ++t) {
+      const std::int64_t row = from.row == nullptr ? first + t : from.row[first + t];
+      const float* values = from.x + row * from.stride + b * kBlock;
+      alignas(64) float padded[kBlock];
       if (left < kBlock) {
-        if (left > 0) std::copy_n(values, left, padded);
+        std::fill_n(padded, kBlock, 0.0f);
+        std::copy_n(values, left, padded);
         values = padded;
       }
-      const BlockSums sums =
-          quantise_block(values, reinterpret_cast<std::int8_t*>(block) + t * kBlock);
-      float* scale = reinterpret_cast<float*>(block + n_row * kBlock);
-      scale[t] = sums.scale;
-      scale[n_row + t] = sums.scale * static_cast<float>(sums.low + sums.high);
-      auto* whole = reinterpret_cast<std::int32_t*>(scale + 2 * n_row);
-      whole[t] = sums.low;
-      whole[n_row + t] = sums.high;
+      const Block block = quantise_block(values, codes + t * kBlock);
+      reinterpret_cast<float*>(scales)[t] = block.scale;
+      put_sums(sums, block, n_row, t, scales + sizeof(float) * static_cast<std::size_t>(n_row));
     }
   }
 }

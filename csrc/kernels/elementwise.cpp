@@ -100,14 +100,15 @@ void gated_rms_norm(const ElementwiseParams& p, ThreadPool& pool) {
     const float *x = p.x.row(r), *gate = p.other.row(r);
     float* y = p.y.row(r);
     const vf scale = root_mean_square_inverse(x, p.n, p.eps);
-    for (int64_t i = 0; i < p.n; i += 16) {
-      const int n = static_cast<int>(p.n - i < 16 ? p.n - i : 16);
-      const auto part = [&](const float* from) {
-        return n == 16 ? load(from + i) : load_part(from + i, n);
-      };
-      const vf v = mul(mul(mul(part(x), scale), part(p.weight)), silu(part(gate)));
-      n == 16 ? store(y + i, v) : store_part(y + i, v, n);
-    }
+    const auto gated = [&](int64_t i, auto vector_at) {
+      const vf normed = mul(mul(vector_at(x + i), scale), vector_at(p.weight + i));
+      return mul(normed, silu(vector_at(gate + i)));
+    };
+    int64_t i = 0;
+    for (; i + 16 <= p.n; i += 16) store(y + i, gated(i, load));
+    if (i == p.n) return;
+    const int rest = static_cast<int>(p.n - i);
+    store_part(y + i, gated(i, [=](const float* from) { return load_part(from, rest); }), rest);
   });
 }
 

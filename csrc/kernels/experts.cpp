@@ -27,13 +27,13 @@ using u8 = std::uint8_t;
 
 // Pairs of one expert that share a tile. `first` counts pairs in sorted order.
 struct Tile {
-  std::int64_t expert, first;
+  std::int64_t first;
   int n_row;
 };
 
-// The tiles of one expert: tiles[first] to tiles[last - 1].
+// Up to kBand tiles of one expert, from first_tile on; its pairs, from first_pair on.
 struct Run {
-  std::int64_t expert, first, last;
+  std::int64_t expert, first_tile, first_pair, n_pair;
 };
 
 struct Grouping {
@@ -61,11 +61,13 @@ Grouping group_by_expert(const ExpertsParams& p) {
   for (std::int64_t e = 0; e < n_expert; ++e) {
     const std::int64_t begin = start[static_cast<std::size_t>(e)];
     const std::int64_t end = start[static_cast<std::size_t>(e) + 1];
-    if (begin == end) continue;
-    const auto first = static_cast<std::int64_t>(g.tiles.size());
-    for (std::int64_t i = begin; i < end; i += kTile)
-      g.tiles.push_back({e, i, static_cast<int>(std::min<std::int64_t>(kTile, end - i))});
-    g.runs.push_back({e, first, static_cast<std::int64_t>(g.tiles.size())});
+    for (std::int64_t i = begin; i < end; i += kTile) {
+      if ((i - begin) % (kBand * kTile) == 0) {
+        const auto first_tile = static_cast<std::int64_t>(g.tiles.size());
+        g.runs.push_back({e, first_tile, i, std::min<std::int64_t>(kBand * kTile, end - i)});
+      }
+      g.tiles.push_back({i, static_cast<int>(std::min<std::int64_t>(kTile, end - i))});
+    }
   }
   return g;
 }
@@ -97,9 +99,9 @@ int rows_of_group(const PackedMatrix& w, std::int64_t g) {
   return static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
 }
 
-// One pass over (expert, group of 16 outputs). `kernel` handles one tile.
+// One pass over (run, group of 16 outputs).
 template <class F>
-void for_each_group(const Grouping& g, std::int64_t n_group, ThreadPool& pool, const F& f) {
+void for_each_band(const Grouping& g, std::int64_t n_group, ThreadPool& pool, const F& f) {
   const std::int64_t n = static_cast<std::int64_t>(g.runs.size()) * n_group;
   const std::int64_t grain = std::max<std::int64_t>(1, n / (pool.size() * 32));
   pool.loop(n, grain, [&](std::int64_t first, std::int64_t last, int) {
@@ -108,19 +110,42 @@ void for_each_group(const Grouping& g, std::int64_t n_group, ThreadPool& pool, c
   });
 }
 
-void make_tiles(const PackedMatrix& w,
-                const Grouping& g,
-                const RowSource& from,
-                std::int64_t tile_size,
-                u8* tiles,
-                ThreadPool& pool) {
+// The rows of all tiles in the form that the weights' product takes, in a buffer of the pool.
+std::vector<TileInput> make_tiles(const PackedMatrix& w,
+                                  const Grouping& g,
+                                  const RowSource& from,
+                                  std::size_t buffer,
+                                  ThreadPool& pool) {
   const auto n = static_cast<std::int64_t>(g.tiles.size());
+  const std::int64_t tile_size = tile_bytes(w, kTile);
+  u8* const bytes = pool.buffer<u8>(buffer, n * tile_size);
+  std::vector<TileInput> made(g.tiles.size());
   pool.loop(n, 1, [&](std::int64_t first, std::int64_t last, int) {
     for (std::int64_t i = first; i < last; ++i) {
       const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      make_tile(w, from, tile.first, tile.n_row, tiles + i * tile_size);
+      make_tile(w, from, tile.first, tile.n_row, bytes + i * tile_size);
+      made[static_cast<std::size_t>(i)] = {bytes + i * tile_size, tile.n_row};
     }
   });
+  return made;
+}
+
+// Whether both weights' products take the same tiles.
+bool share_tiles(const PackedMatrix& a, const PackedMatrix& b) {
+  return a.info().is_float == b.info().is_float && tile_bytes(a, 1) == tile_bytes(b, 1) &&
+         tile_product(a.info().type).sums == tile_product(b.info().type).sums;
+}
+
+// 16 outputs of one expert for all pairs of a run.
+void multiply(TileKernel kernel,
+              const PackedMatrix& w,
+              const Run& run,
+              std::int64_t group,
+              const std::vector<TileInput>& tiles,
+              float* out) {
+  const TileInput* in = tiles.data() + run.first_tile;
+  const int n = static_cast<int>(n_tile(run.n_pair));
+  kernel(w.group(run.expert, group), w.n_unit(), in, n, out, kRows);
 }
 
 }  // namespace
@@ -130,53 +155,43 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
   const std::int64_t n_ff = gate.n_out(), n_embd = down.n_out();
   const Grouping g = group_by_expert(p);
   const std::int64_t n_pair = p.n_tok * p.n_used;
-  const auto n_tiles = static_cast<std::int64_t>(g.tiles.size());
 
-  const std::int64_t in_size = std::max(tile_bytes(gate, kTile), tile_bytes(up, kTile));
   const RowSource rows{p.x, gate.n_in(), gate.n_in(), g.row_of_pair.data()};
-  u8* const input = pool.buffer<u8>(0, n_tiles * in_size);
-  make_tiles(gate, g, rows, in_size, input, pool);
+  const std::vector<TileInput> gate_in = make_tiles(gate, g, rows, 0, pool);
+  const std::vector<TileInput> up_in =
+      share_tiles(gate, up) ? gate_in : make_tiles(up, g, rows, 4, pool);
+  const TileKernel gate_kernel = tile_product(gate.info().type).kernel;
+  const TileKernel up_kernel = tile_product(up.info().type).kernel;
   float* const hidden = pool.buffer<float>(1, n_pair * n_ff);
-  const TileKernel gate_kernel = tile_kernel(gate.info().type);
-  const TileKernel up_kernel = tile_kernel(up.info().type);
-  for_each_group(g, gate.n_group(), pool, [&](const Run& run, std::int64_t group) {
-    alignas(64) float gates[kTile * kRows], ups[kTile * kRows];
+  for_each_band(g, gate.n_group(), pool, [&](const Run& run, std::int64_t group) {
+    alignas(64) float gates[kBand * kTile * kRows], ups[kBand * kTile * kRows];
     const int n = rows_of_group(gate, group);
     const std::int64_t at = run.expert * n_ff + group * kRows;
     const float* bias_gate = p.bias_gate == nullptr ? nullptr : p.bias_gate + at;
     const float* bias_up = p.bias_up == nullptr ? nullptr : p.bias_up + at;
-    for (std::int64_t i = run.first; i < run.last; ++i) {
-      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      const TileInput in{input + i * in_size, tile.n_row};
-      gate_kernel(gate.group(run.expert, group), gate.n_unit(), in, gates, kRows);
-      up_kernel(up.group(run.expert, group), up.n_unit(), in, ups, kRows);
-      for (int t = 0; t < tile.n_row; ++t) {
-        const vf a = with_bias(load(gates + t * kRows), bias_gate, n);
-        const vf b = with_bias(load(ups + t * kRows), bias_up, n);
-        put(hidden + (tile.first + t) * n_ff + group * kRows, activate(a, b, p.limit, p.alpha), n);
-      }
+    multiply(gate_kernel, gate, run, group, gate_in, gates);
+    multiply(up_kernel, up, run, group, up_in, ups);
+    for (std::int64_t t = 0; t < run.n_pair; ++t) {
+      const vf a = with_bias(load(gates + t * kRows), bias_gate, n);
+      const vf b = with_bias(load(ups + t * kRows), bias_up, n);
+      float* to = hidden + (run.first_pair + t) * n_ff + group * kRows;
+      put(to, activate(a, b, p.limit, p.alpha), n);
     }
   });
 
-  const std::int64_t hidden_size = tile_bytes(down, kTile);
-  const RowSource pairs{hidden, n_ff, n_ff, nullptr};
-  u8* const middle = pool.buffer<u8>(2, n_tiles * hidden_size);
-  make_tiles(down, g, pairs, hidden_size, middle, pool);
+  const std::vector<TileInput> down_in =
+      make_tiles(down, g, {hidden, n_ff, n_ff, nullptr}, 2, pool);
+  const TileKernel down_kernel = tile_product(down.info().type).kernel;
   float* const output = pool.buffer<float>(3, n_pair * n_embd);
-  const TileKernel down_kernel = tile_kernel(down.info().type);
-  for_each_group(g, down.n_group(), pool, [&](const Run& run, std::int64_t group) {
-    alignas(64) float out[kTile * kRows];
+  for_each_band(g, down.n_group(), pool, [&](const Run& run, std::int64_t group) {
+    alignas(64) float out[kBand * kTile * kRows];
     const int n = rows_of_group(down, group);
     const float* bias =
         p.bias_down == nullptr ? nullptr : p.bias_down + run.expert * n_embd + group * kRows;
-    for (std::int64_t i = run.first; i < run.last; ++i) {
-      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      const TileInput in{middle + i * hidden_size, tile.n_row};
-      down_kernel(down.group(run.expert, group), down.n_unit(), in, out, kRows);
-      for (int t = 0; t < tile.n_row; ++t)
-        put(output + (tile.first + t) * n_embd + group * kRows,
-            with_bias(load(out + t * kRows), bias, n),
-            n);
+    multiply(down_kernel, down, run, group, down_in, out);
+    for (std::int64_t t = 0; t < run.n_pair; ++t) {
+      float* to = output + (run.first_pair + t) * n_embd + group * kRows;
+      put(to, with_bias(load(out + t * kRows), bias, n), n);
     }
   });
 

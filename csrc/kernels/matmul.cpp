@@ -33,8 +33,7 @@ struct BF16 {
 template <class Stored, int T>
 void float_rows(
     const u8* group, std::int64_t n_in, const RowRange& rows, float* out, std::int64_t stride) {
-  const float* x = reinterpret_cast<const float*>(rows.tile) + rows.first;
-  const int n_row = rows.n_row;
+  const float* x = reinterpret_cast<const float*>(rows.tile) + rows.first * n_in;
   vf even[T], odd[T];
   for (int t = 0; t < T; ++t) even[t] = odd[t] = set1(0.0f);
   std::int64_t k = 0;
@@ -43,34 +42,38 @@ void float_rows(
     const vf w0 = Stored::load16(group), w1 = Stored::load16(group + Stored::kBytes);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
-      even[t] = fma(w0, set1(x[t]), even[t]);
-      odd[t] = fma(w1, set1(x[n_row + t]), odd[t]);
+      even[t] = fma(w0, set1(x[t * n_in + k]), even[t]);
+      odd[t] = fma(w1, set1(x[t * n_in + k + 1]), odd[t]);
     }
     group += 2 * Stored::kBytes;
-    x += 2 * n_row;
   }
   if (k < n_in) {
     const vf w = Stored::load16(group);
-    for (int t = 0; t < T; ++t) even[t] = fma(w, set1(x[t]), even[t]);
+    for (int t = 0; t < T; ++t) even[t] = fma(w, set1(x[t * n_in + k]), even[t]);
   }
   for (int t = 0; t < T; ++t) store(out + t * stride, add(even[t], odd[t]));
 }
 
 template <class Stored>
-void floating(
-    const u8* group, std::int64_t n_in, const TileInput& in, float* out, std::int64_t stride) {
-  in_steps<(kRegisterRows > 8 ? 8 : kRegisterRows)>(in, [&](auto n, const RowRange& rows) {
-    float_rows<Stored, decltype(n)::value>(group, n_in, rows, out + rows.first * stride, stride);
-  });
+void floating(const u8* group,
+              std::int64_t n_in,
+              const TileInput* in,
+              int n_tile,
+              float* out,
+              std::int64_t stride) {
+  for (int j = 0; j < n_tile; ++j)
+    in_steps<(kRegisterRows > 8 ? 8 : kRegisterRows)>(in[j], [&](auto n, const RowRange& rows) {
+      float* to = out + (j * kTile + rows.first) * stride;
+      float_rows<Stored, decltype(n)::value>(group, n_in, rows, to, stride);
+    });
 }
 
-// Values of a tile's rows at each k, k after k.
+// Rows one after the other.
 void copy_tile(const RowSource& from, std::int64_t first, int n_row, u8* to) {
   auto* x = reinterpret_cast<float*>(to);
   for (int t = 0; t < n_row; ++t) {
     const std::int64_t row = from.row == nullptr ? first + t : from.row[first + t];
-    const float* values = from.x + row * from.stride;
-    for (std::int64_t k = 0; k < from.n_in; ++k) x[k * n_row + t] = values[k];
+    std::copy_n(from.x + row * from.stride, from.n_in, x + t * from.n_in);
   }
 }
 
@@ -80,20 +83,20 @@ std::int64_t n_block(const PackedMatrix& weight) {
 
 }  // namespace
 
-TileKernel tile_kernel(Type type) {
+TileProduct tile_product(Type type) {
   switch (type) {
     case Type::kF32:
-      return floating<F32>;
+      return {floating<F32>, {}};
     case Type::kF16:
-      return floating<F16>;
+      return {floating<F16>, {}};
     case Type::kBF16:
-      return floating<BF16>;
+      return {floating<BF16>, {}};
     default:
       break;
   }
-  for (const auto family : {legacy_kernel, k_kernel, iq_kernel})
-    if (const TileKernel kernel = family(type)) return kernel;
-  return nullptr;
+  for (const auto family : {legacy_product, k_product, iq_product})
+    if (const TileProduct product = family(type); product.kernel != nullptr) return product;
+  return {};
 }
 
 std::int64_t tile_bytes(const PackedMatrix& weight, int n_row) {
@@ -110,13 +113,13 @@ void make_tile(const PackedMatrix& weight,
   if (weight.info().is_float) {
     copy_tile(from, first, n_row, to);
   } else {
-    quantise_tile(from, first, n_row, n_block(weight), to);
+    quantise_tile(from, tile_product(weight.info().type).sums, first, n_row, n_block(weight), to);
   }
 }
 
 void linear(const LinearParams& p, ThreadPool& pool) {
   const PackedMatrix& w = *p.weight;
-  const TileKernel kernel = tile_kernel(w.info().type);
+  const TileKernel kernel = tile_product(w.info().type).kernel;
   const RowSource from{p.x, p.x_stride, w.n_in(), nullptr};
   const std::int64_t tiles = n_tile(p.n_row), full = tile_bytes(w, kTile);
   u8* const input = pool.buffer<u8>(0, tiles * full);
@@ -130,23 +133,26 @@ void linear(const LinearParams& p, ThreadPool& pool) {
     pool.loop(tiles, 1, make);
   }
   // Rows go in bands whose activations stay in the second-level cache while the weights pass by.
-  constexpr std::int64_t kBand = 8;
   const std::int64_t groups = w.n_group(), bands = (tiles + kBand - 1) / kBand;
   const auto multiply = [&](std::int64_t first, std::int64_t last, int) {
-    alignas(64) float out[kTile * kRows];
+    alignas(64) float part[kBand * kTile * kRows];
     for (std::int64_t item = first; item < last; ++item) {
-      const std::int64_t band = item / groups, g = item % groups;
+      const std::int64_t tile = item / groups * kBand, g = item % groups;
       const int n_out = static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
-      for (std::int64_t i = band * kBand; i < std::min(tiles, (band + 1) * kBand); ++i) {
-        const TileInput in{input + i * full, tile_rows(p.n_row, i)};
-        kernel(w.group(0, g), w.n_unit(), in, out, kRows);
-        for (int t = 0; t < in.n_row; ++t) {
-          float* y = p.y + (i * kTile + t) * w.n_out() + g * kRows;
-          for (int r = 0; r < n_out; ++r)
-            y[r] =
-                p.bias == nullptr ? out[t * kRows + r] : out[t * kRows + r] + p.bias[g * kRows + r];
-        }
+      const int n = static_cast<int>(std::min<std::int64_t>(kBand, tiles - tile));
+      TileInput in[kBand];
+      for (int i = 0; i < n; ++i) in[i] = {input + (tile + i) * full, tile_rows(p.n_row, tile + i)};
+      float* const y = p.y + tile * kTile * w.n_out() + g * kRows;
+      if (n_out == kRows && p.bias == nullptr) {
+        kernel(w.group(0, g), w.n_unit(), in, n, y, w.n_out());
+        continue;
       }
+      kernel(w.group(0, g), w.n_unit(), in, n, part, kRows);
+      const std::int64_t n_row = std::min<std::int64_t>(n * kTile, p.n_row - tile * kTile);
+      for (std::int64_t t = 0; t < n_row; ++t)
+        for (int r = 0; r < n_out; ++r)
+          y[t * w.n_out() + r] =
+              p.bias == nullptr ? part[t * kRows + r] : part[t * kRows + r] + p.bias[g * kRows + r];
     }
   };
   const std::int64_t grain = std::max<std::int64_t>(1, groups * bands / (pool.size() * 16));

@@ -10,19 +10,28 @@
 
 namespace junto {
 
-// One tile of rows, as activations.h says for quantised weights; for float weights the float32
-// values, k after k, `n_row` of them at each k.
+// One tile of rows: as activations.h says for quantised weights, in float32 for float weights.
 struct TileInput {
   const std::uint8_t* data;
   int n_row;
 };
 
-// Sums of 16 outputs for every row of a tile: out[t * stride + 0 .. 15].
+inline constexpr int kBand = 8;  // most tiles of one call of a kernel
+
+// Sums of 16 outputs for every row of n_tile tiles: row t of tile i goes to
+// out[(i * kTile + t) * stride + 0 .. 15].
 using TileKernel = void (*)(const std::uint8_t* group,
                             std::int64_t n_unit,
-                            const TileInput& in,
+                            const TileInput* in,
+                            int n_tile,
                             float* out,
                             std::int64_t stride);
+
+// How rows are multiplied with weights of a type, and what its tiles hold beside codes.
+struct TileProduct {
+  TileKernel kernel;
+  CodeSums sums;
+};
 
 // y = x @ weight.T + bias of the first expert.
 //
@@ -37,7 +46,7 @@ struct LinearParams {
   float* y;
 };
 
-JUNTO_DECLARE(TileKernel tile_kernel(Type type);
+JUNTO_DECLARE(TileProduct tile_product(Type type);
               std::int64_t tile_bytes(const PackedMatrix& weight, int n_row);
               void make_tile(const PackedMatrix& weight,
                              const RowSource& from,

@@ -7,24 +7,24 @@
 
 namespace junto::JUNTO_ISA {
 
-TileKernel iq_kernel(Type type) {
+TileProduct iq_product(Type type) {
   switch (type) {
     case Type::kIQ1_S:
-      return quantised<IQ1_S>;
+      return product_of<IQ1_S>();
     case Type::kIQ1_M:
-      return quantised<IQ1_M>;
+      return product_of<IQ1_M>();
     case Type::kIQ2_XXS:
-      return quantised<IQ2_XXS>;
+      return product_of<IQ2_XXS>();
     case Type::kIQ2_XS:
-      return quantised<IQ2_XS>;
+      return product_of<IQ2_XS>();
     case Type::kIQ2_S:
-      return quantised<IQ2_S>;
+      return product_of<IQ2_S>();
     case Type::kIQ3_XXS:
-      return quantised<IQ3_XXS>;
+      return product_of<IQ3_XXS>();
     case Type::kIQ3_S:
-      return quantised<IQ3_S>;
+      return product_of<IQ3_S>();
     default:
-      return nullptr;
+      return {};
   }
 }
 

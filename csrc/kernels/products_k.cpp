@@ -7,22 +7,22 @@
 
 namespace junto::JUNTO_ISA {
 
-TileKernel k_kernel(Type type) {
+TileProduct k_product(Type type) {
   switch (type) {
     case Type::kQ2_K:
-      return quantised<Q2_K>;
+      return product_of<Q2_K>();
     case Type::kQ3_K:
-      return quantised<Q3_K>;
+      return product_of<Q3_K>();
     case Type::kQ4_K:
-      return quantised<Q4_K>;
+      return product_of<Q4_K>();
     case Type::kQ5_K:
-      return quantised<Q5_K>;
+      return product_of<Q5_K>();
     case Type::kQ6_K:
-      return quantised<Q6_K>;
+      return product_of<Q6_K>();
     case Type::kIQ4_XS:
-      return quantised<IQ4_XS>;
+      return product_of<IQ4_XS>();
     default:
-      return nullptr;
+      return {};
   }
 }
 

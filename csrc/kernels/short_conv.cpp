@@ -44,27 +44,27 @@ void take_weights(const ShortConvParams& p, Range range, float* to) {
 
 vf silu(vf x) { return mul(x, sigmoid(x)); }
 
-// Sixteen channels, or the last `left` of a range.
-vf part(const float* from, int64_t left) {
-  return left >= 16 ? load(from) : load_part(from, static_cast<int>(left));
-}
-
-void convolve_row(
-    const ShortConvParams& p, const DeltaSpan& span, Range range, int64_t t, const float* weights) {
-  float* y = p.y + (span.row + t) * p.y_stride + range.first;
-  for (int64_t c = 0; c < range.n; c += 16) {
-    const int64_t left = range.n - c;
+// One row of outputs. `rows` has room for the sources of its taps.
+void convolve_row(const ShortConvParams& p,
+                  const DeltaSpan& span,
+                  Range range,
+                  int64_t t,
+                  const float* weights,
+                  const float** rows) {
+  for (int64_t tap = 0; tap < p.n_tap; ++tap)
+    rows[tap] = source_row(p, span, t - (p.n_tap - 1) + tap) + range.first;
+  const auto convolved = [&](int64_t c, auto vector_at) {
     vf sum = set1(0.0f);
-    for (int64_t tap = 0; tap < p.n_tap; ++tap) {
-      const float* row = source_row(p, span, t - (p.n_tap - 1) + tap) + range.first;
-      sum = fma(part(row + c, left), part(weights + tap * range.n + c, left), sum);
-    }
-    if (left >= 16) {
-      store(y + c, silu(sum));
-    } else {
-      store_part(y + c, silu(sum), static_cast<int>(left));
-    }
-  }
+    for (int64_t tap = 0; tap < p.n_tap; ++tap)
+      sum = fma(vector_at(rows[tap] + c), vector_at(weights + tap * range.n + c), sum);
+    return silu(sum);
+  };
+  float* y = p.y + (span.row + t) * p.y_stride + range.first;
+  int64_t c = 0;
+  for (; c + 16 <= range.n; c += 16) store(y + c, convolved(c, load));
+  if (c == range.n) return;
+  const int rest = static_cast<int>(range.n - c);
+  store_part(y + c, convolved(c, [=](const float* from) { return load_part(from, rest); }), rest);
 }
 
 void keep_rows(const ShortConvParams& p, const DeltaSpan& span, Range range) {
@@ -90,15 +90,19 @@ void short_conv(const ShortConvParams& p, ThreadPool& pool) {
   const int64_t width = std::max<int64_t>(wanted, 256);
   const int64_t n_range = (p.n_channel + width - 1) / width;
   const auto n_weight = static_cast<std::size_t>(width * p.n_tap);
-  const auto weights =
-      std::make_unique_for_overwrite<float[]>(n_weight * static_cast<std::size_t>(pool.size()));
+  const auto n_tap = static_cast<std::size_t>(p.n_tap),
+             n_thread = static_cast<std::size_t>(pool.size());
+  const auto weights = std::make_unique_for_overwrite<float[]>(n_weight * n_thread);
+  const auto rows = std::make_unique_for_overwrite<const float*[]>(n_tap * n_thread);
   pool.loop(p.n_span * n_range, 1, [&](int64_t unit, int64_t, int thread) {
     const DeltaSpan& span = p.spans[unit / n_range];
     const int64_t first = unit % n_range * width;
     const Range range{first, std::min(width, p.n_channel - first)};
-    float* mine = weights.get() + n_weight * static_cast<std::size_t>(thread);
+    const auto me = static_cast<std::size_t>(thread);
+    float* mine = weights.get() + n_weight * me;
     take_weights(p, range, mine);
-    for (int64_t t = 0; t < span.n_tok; ++t) convolve_row(p, span, range, t, mine);
+    for (int64_t t = 0; t < span.n_tok; ++t)
+      convolve_row(p, span, range, t, mine, rows.get() + n_tap * me);
     keep_rows(p, span, range);
   });
 }

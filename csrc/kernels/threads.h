@@ -71,7 +71,7 @@ class ThreadPool {
   bool open() const;
   void share(int thread);
 
-  std::array<Buffer, 4> buffers_;
+  std::array<Buffer, 5> buffers_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable sleepers_;

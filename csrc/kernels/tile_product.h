@@ -12,17 +12,20 @@
 // compile side by side.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/codecs.h"
 #include "kernels/matmul.h"
 
 namespace junto::JUNTO_ISA {
 
-// The kernel of a type of the family, or nullptr.
-TileKernel legacy_kernel(Type type);
-TileKernel k_kernel(Type type);
-TileKernel iq_kernel(Type type);
+// The product of a type of the family; its kernel is nullptr for all others.
+TileProduct legacy_product(Type type);
+TileProduct k_product(Type type);
+TileProduct iq_product(Type type);
 
 // Bytes that prefetch runs ahead of the weights, into the second-level cache. Nearer, or into the
 // first, products of one row lose up to a third of the read bandwidth (docs/performance.md).
@@ -48,58 +51,87 @@ struct RowRange {
   int n_row, first;
 };
 
+// 32 k-values of 16 outputs, as a codec unpacks them.
+template <class Codec>
+struct Unpacked {
+  vb codes[8];
+  vf scale[Codec::kGroups];
+  vf minimum[Codec::kGroups];  // of types that have one
+};
+
+template <class Codec>
+inline void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
+  constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
+  for (std::int64_t line = 0; line < kPart; line += 64)
+    prefetch_far(unit + kPart * i + line + kAhead);
+  Codec::load(unit, i, to.codes, to.scale, to.minimum);
+}
+
 // Adds 32 k-values to the sums of T rows. `block` is the block of a tile that holds them.
 template <class Codec, int T>
-inline void add_block(const vb (&codes)[8],
-                      const vf (&scale)[Codec::kGroups],
-                      const vf (&minimum)[Codec::kGroups],
+inline void add_block(const Unpacked<Codec>& w,
                       const u8* block,
                       const RowRange& rows,
                       vf (&acc)[T]) {
+  static_assert(!Codec::kMinimum || Codec::kOffset == 0, "a tile has room for one of them");
   constexpr int kPerGroup = 8 / Codec::kGroups;
   const int n_row = rows.n_row;
   const auto* a = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
-  const auto* row_scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
-  const float* row_sum = row_scale + n_row;
-  const auto* code_sums = reinterpret_cast<const std::int32_t*>(row_sum + n_row);
+  const auto* scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
+  const float* sums = scale + n_row;
+  const auto* starts = reinterpret_cast<const std::int32_t*>(sums);
 #pragma GCC unroll kUnrolledRows
   for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 2
     for (int g = 0; g < Codec::kGroups; ++g) {
-      std::int32_t sum = code_sums[g * n_row + t];
-      if constexpr (Codec::kGroups == 1) sum += code_sums[n_row + t];
-      vi d = set1_i32(-Codec::kOffset * sum);
       const int part = g * kPerGroup;
-      d = dot<Codec, kPerGroup>(d, codes + part, a + t * kBlock + 4 * part);
-      acc[t] = fma(to_float(d), mul(scale[g], set1(row_scale[t])), acc[t]);
-      if constexpr (Codec::kMinimum && Codec::kGroups == 2)
-        acc[t] = fnma(minimum[g], set1(row_scale[t] * static_cast<float>(sum)), acc[t]);
+      vi d = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + t]);
+      d = dot<Codec, kPerGroup>(d, w.codes + part, a + t * kBlock + 4 * part);
+      acc[t] = fma(to_float(d), mul(w.scale[g], set1(scale[t])), acc[t]);
+      if constexpr (Codec::kMinimum) acc[t] = fnma(w.minimum[g], set1(sums[g * n_row + t]), acc[t]);
     }
-    if constexpr (Codec::kMinimum && Codec::kGroups == 1)
-      acc[t] = fnma(minimum[0], set1(row_sum[t]), acc[t]);
   }
 }
 
+// All of k for T rows, unpacked on the way.
 template <class Codec, int T>
-void quantised_rows(
+void rows_alone(
     const u8* group, std::int64_t n_unit, const RowRange& rows, float* out, std::int64_t stride) {
   vf acc[T];
   for (vf& sum : acc) sum = set1(0.0f);
   const u8* block = rows.tile;
   for (std::int64_t unit = 0; unit < n_unit; ++unit) {
     for (int i = 0; i < Codec::kTiles; ++i) {
-      constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
-      for (std::int64_t line = 0; line < kPart; line += 64)
-        prefetch_far(group + kPart * i + line + kAhead);
-      vb codes[8];
-      vf scale[Codec::kGroups];
-      vf minimum[Codec::kGroups];
-      for (vf& m : minimum) m = set1(0.0f);
-      Codec::load(group, i, codes, scale, minimum);
-      add_block<Codec, T>(codes, scale, minimum, block, rows, acc);
+      Unpacked<Codec> w;
+      unpack(group, i, w);
+      add_block<Codec, T>(w, block, rows, acc);
       block += rows.n_row * kRowBlock;
     }
     group += Codec::kUnitBytes;
+  }
+  for (int t = 0; t < T; ++t) store(out + t * stride, acc[t]);
+}
+
+// A part of k that was unpacked before; `out` holds the sums in between.
+template <class Codec>
+struct Chunk {
+  static constexpr int kBlocks = 16;
+  Unpacked<Codec> blocks[kBlocks];
+  int n_block;
+  std::int64_t first_block;
+};
+
+template <class Codec, int T>
+void rows_of_chunk(const Chunk<Codec>& chunk,
+                   const RowRange& rows,
+                   float* out,
+                   std::int64_t stride) {
+  vf acc[T];
+  for (int t = 0; t < T; ++t) acc[t] = chunk.first_block == 0 ? set1(0.0f) : load(out + t * stride);
+  const u8* block = rows.tile + chunk.first_block * rows.n_row * kRowBlock;
+  for (int i = 0; i < chunk.n_block; ++i) {
+    add_block<Codec, T>(chunk.blocks[i], block, rows, acc);
+    block += rows.n_row * kRowBlock;
   }
   for (int t = 0; t < T; ++t) store(out + t * stride, acc[t]);
 }
@@ -113,13 +145,67 @@ inline void in_steps(const TileInput& in, const F& f, int first = 0) {
   if constexpr (T > 1) in_steps<T / 2>(in, f, first);
 }
 
+// Where the registers hold a whole tile, there is code for each number of rows: it unpacks on the
+// way.
 template <class Codec>
-void quantised(
-    const u8* group, std::int64_t n_unit, const TileInput& in, float* out, std::int64_t stride) {
-  in_steps<kRegisterRows>(in, [&](auto n, const RowRange& rows) {
-    quantised_rows<Codec, decltype(n)::value>(
-        group, n_unit, rows, out + rows.first * stride, stride);
-  });
+void by_row_count(const u8* group,
+                  std::int64_t n_unit,
+                  const TileInput* in,
+                  int n_tile,
+                  float* out,
+                  std::int64_t stride) {
+  static constexpr auto kRowsAlone = []<int... i>(std::integer_sequence<int, i...>) {
+    return std::array{rows_alone<Codec, i + 1>...};
+  }(std::make_integer_sequence<int, kTile>());
+  for (int j = 0; j < n_tile; ++j) {
+    const auto rows_of_tile = kRowsAlone[static_cast<std::size_t>(in[j].n_row) - 1];
+    rows_of_tile(group, n_unit, {in[j].data, in[j].n_row, 0}, out + j * kTile * stride, stride);
+  }
+}
+
+// Elsewhere a part of k is unpacked into the first-level cache and serves all rows, some at a time.
+template <class Codec>
+void by_chunk(const u8* group,
+              std::int64_t n_unit,
+              const TileInput* in,
+              int n_tile,
+              float* out,
+              std::int64_t stride) {
+  constexpr int kUnits = Chunk<Codec>::kBlocks / Codec::kTiles;
+  Chunk<Codec> chunk;
+  for (std::int64_t unit = 0; unit < n_unit; unit += kUnits) {
+    const int n = static_cast<int>(std::min<std::int64_t>(kUnits, n_unit - unit));
+    for (int u = 0; u < n; ++u, group += Codec::kUnitBytes)
+      for (int i = 0; i < Codec::kTiles; ++i) unpack(group, i, chunk.blocks[u * Codec::kTiles + i]);
+    chunk.n_block = n * Codec::kTiles;
+    chunk.first_block = unit * Codec::kTiles;
+    for (int j = 0; j < n_tile; ++j)
+      in_steps<kRegisterRows>(in[j], [&](auto t, const RowRange& rows) {
+        float* to = out + (j * kTile + rows.first) * stride;
+        rows_of_chunk<Codec, decltype(t)::value>(chunk, rows, to, stride);
+      });
+  }
+}
+
+template <class Codec>
+void quantised(const u8* group,
+               std::int64_t n_unit,
+               const TileInput* in,
+               int n_tile,
+               float* out,
+               std::int64_t stride) {
+  if constexpr (kRegisterRows >= kTile) {
+    by_row_count<Codec>(group, n_unit, in, n_tile, out, stride);
+  } else if (n_tile == 1 && in->n_row == 1) {
+    rows_alone<Codec, 1>(group, n_unit, {in->data, 1, 0}, out, stride);
+  } else {
+    by_chunk<Codec>(group, n_unit, in, n_tile, out, stride);
+  }
+}
+
+template <class Codec>
+TileProduct product_of() {
+  return {quantised<Codec>, {Codec::kGroups, Codec::kMinimum, Codec::kOffset}};
 }
 
 }  // namespace junto::JUNTO_ISA

@@ -17,16 +17,20 @@ CLAMPED = SwiGLU(limit=1.5, alpha=1.702)
 
 
 class Layer:
-    """Random experts of one type, packed and in float64."""
+    """Random experts, packed and in float64; of one type, or of three for gate, up and down."""
 
-    def __init__(self, type_name: str, n_embd: int, n_ff: int, *, biased: bool) -> None:
-        self.type_name, self.n_embd = type_name, n_embd
+    def __init__(
+        self, types: str | tuple[str, str, str], n_embd: int, n_ff: int, *, biased: bool
+    ) -> None:
+        of_each = (types, types, types) if isinstance(types, str) else types
+        self.types = dict(zip(("gate", "up", "down"), of_each, strict=True))
         pool = _kernels.ThreadPool(1)
         shapes = {"gate": (n_ff, n_embd), "up": (n_ff, n_embd), "down": (n_embd, n_ff)}
         self.packed: dict[str, _kernels.PackedMatrix] = {}
         self.values: dict[str, list[np.ndarray]] = {}
         self.biases: dict[str, F32 | None] = {}
         for name, (n_out, n_in) in shapes.items():
+            type_name = self.types[name]
             rows = [stored_rows(f"{name}{e}", type_name, n_out, n_in) for e in range(N_EXPERT)]
             self.packed[name] = pack(type_name, rows, n_in, pool)
             self.values[name] = [values_of(type_name, r) for r in rows]
@@ -56,19 +60,16 @@ class Layer:
     def expected(self, x: F32, routing: Routing, form: SwiGLU) -> np.ndarray:
         """Row by row and expert by expert in float64; activations rounded as the kernels do."""
         y = np.zeros(x.shape)
-        a = activations(self.type_name, x)
         for row in range(len(x)):
             for e, weight in zip(routing.expert_ids[row], routing.weights[row], strict=True):
-                gate, up = (self._product(name, e, a[row]) for name in ("gate", "up"))
+                gate, up = (self._product(name, e, x[row]) for name in ("gate", "up"))
                 hidden = swiglu(gate.astype(np.float32), up.astype(np.float32), form)
-                y[row] += weight * self._product(
-                    "down", e, activations(self.type_name, hidden[None])[0]
-                )
+                y[row] += weight * self._product("down", e, hidden)
         return y
 
-    def _product(self, name: str, expert: int, a: np.ndarray) -> np.ndarray:
+    def _product(self, name: str, expert: int, x: F32) -> np.ndarray:
         bias = self.biases[name]
-        y = self.values[name][expert] @ a
+        y = self.values[name][expert] @ activations(self.types[name], x[None])[0]
         return np.asarray(y if bias is None else y + bias[expert])
 
 
@@ -116,6 +117,36 @@ def test_a_row_has_the_same_bits_alone_and_among_many(level: str, type_name: str
         part = Routing(routing.expert_ids[start:end], routing.weights[start:end])
         alone = layer.run(level, x[start:end], part, CLAMPED, n_threads=1)
         np.testing.assert_array_equal(alone, together[start:end])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "types", [("Q4_K", "Q6_K", "Q2_K"), ("MXFP4", "Q8_0", "F16"), ("F32", "Q4_1", "Q5_0")]
+)
+def test_gate_up_and_down_may_be_of_different_types(
+    level: str, types: tuple[str, str, str]
+) -> None:
+    layer = Layer(types, 768, 256, biased=True)
+    x, routing = affine("x", (11, 768), 0.0, 1.0), routing_of(11)
+    expected = layer.expected(x, routing, CLAMPED)
+    error = np.abs(layer.run(level, x, routing, CLAMPED) - expected).max()
+    assert error <= 1e-3 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_name", ["Q4_K", "MXFP4", "F32"])
+@pytest.mark.parametrize("n_tok", [127, 128, 129, 261])
+def test_an_expert_that_all_rows_choose(level: str, type_name: str, n_tok: int) -> None:
+    """Its rows are multiplied in several bands."""
+    n_embd, n_ff = sizes_of(type_name)
+    layer = Layer(type_name, n_embd, n_ff, biased=True)
+    ids = np.tile(np.array([0, 3, 6], np.int64), (n_tok, 1))
+    x, routing = affine("x", (n_tok, n_embd), 0.0, 1.0), Routing(ids, routing_of(n_tok).weights)
+    together = layer.run(level, x, routing, CLAMPED)
+    for row in (0, 126, n_tok - 1):
+        part = Routing(ids[row : row + 1], routing.weights[row : row + 1])
+        alone = layer.run(level, x[row : row + 1], part, CLAMPED, n_threads=1)
+        np.testing.assert_array_equal(alone[0], together[row])
 
 
 def test_expert_ids_out_of_range_are_refused() -> None:

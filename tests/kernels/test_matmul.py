@@ -75,12 +75,14 @@ def test_packed_form_is_no_more_than_four_per_cent_larger_than_the_file_s(type_n
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("type_name", ALL_TYPES)
 def test_a_row_has_the_same_bits_alone_and_among_many(level: str, type_name: str) -> None:
-    n_out, n_in = 40, 256
+    """Also where kernels take a part of k at a time, and each number of rows differently."""
+    n_out, n_in = 40, 1280
     pool = _kernels.ThreadPool(2)
     weight = pack(type_name, [stored_rows("w", type_name, n_out, n_in)], n_in, pool)
     x = affine("x", (150, n_in), 0.0, 1.0)
     together = linear(level, weight, x, n_out)
-    for start, end in ((0, 1), (3, 7), (15, 17), (64, 150), (149, 150)):
+    few = [(n, 2 * n) for n in range(1, 18)]
+    for start, end in (*few, (0, 1), (15, 17), (64, 150), (149, 150)):
         alone = linear(level, weight, np.ascontiguousarray(x[start:end]), n_out, n_threads=1)
         np.testing.assert_array_equal(alone, together[start:end])
 

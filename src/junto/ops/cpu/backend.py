@@ -28,6 +28,7 @@ from junto.ops.contract import (
 from junto.ops.cpu.arena import Empty
 from junto.ops.cpu.planned import Plans
 from junto.ops.cpu.processors import clamped, usable_processors
+from junto.ops.cpu.recycled import Recycler
 from junto.ops.cpu.spans import delta_rows, kv_rows
 from junto.ops.cpu.store import InMemory, Store
 from junto.ops.cpu.weights import pack, packed, rows_of, unpacked
@@ -57,7 +58,8 @@ class Cpu:
         self._clamped = clamped(n_threads, usable)
         self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
         self._store = store(self._pool) if store else InMemory()
-        self._empty: Empty = np.empty
+        self._recycler = Recycler()
+        self._empty: Empty = self._recycler.empty
         self._plans: WeakKeyDictionary[Forward, Plans] = WeakKeyDictionary()
 
     @property
@@ -98,6 +100,7 @@ class Cpu:
         backlog = self._store.backlog
         try:
             backlog.begin_step()
+            self._recycler.begin_step()
             self._pool.wake()
             yield
         except BaseException:
