@@ -161,17 +161,17 @@ def test_two_writers_at_once_leave_one_whole_file(
 ) -> None:
     """The second to end replaces the first's file; nobody removes what a living writer writes."""
     folder = source.parent / "packed"
-    may_go_on, pwrite = threading.Event(), os.pwrite
+    holds_its_lock, may_go_on, pwrite = threading.Event(), threading.Event(), os.pwrite
 
     def waiting(descriptor: int, data: memoryview, offset: int) -> int:
+        holds_its_lock.set()
         assert may_go_on.wait(60)
         return pwrite(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", waiting)
     slow = begun(source, folder)
     slow.finish(1)
-    while not list(folder.glob(".*.partial")):
-        time.sleep(0.01)
+    assert holds_its_lock.wait(60)
     os.rename(partial_of(folder), folder / ".another.partial")  # as another process names it
     slow_partial = folder / ".another.partial"
     dead = folder / ".dead.partial"
