@@ -2,11 +2,13 @@
 
     python tools/kv_perplexity.py               all of it: half an hour, two processors
     python tools/kv_perplexity.py --n-chunk 2 --types q4_0
+    python tools/kv_perplexity.py --model demo:gpt-oss --text BOOK.txt --n-tok 512
 
-SmolLM2 reads WikiText-2 in chunks that stand alone, by backend cpu, each once for every way. The
-matrices are decoded to float32, so that activations stay float: rounding them to 8 bits would blur
-the differences, which are small. All ways read the same tokens, so each is compared with float32
-token by token; the error of a change is the standard error of that mean difference.
+A model, SmolLM2 if none is named, reads a text, WikiText-2 if none is given, in chunks that stand
+alone, by backend cpu, each once for every way. The matrices are decoded to float32, so that
+activations stay float: rounding them to 8 bits would blur the differences, which are small. All
+ways read the same tokens, so each is compared with float32 token by token; the error of a change is
+the standard error of that mean difference.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from junto.chat.tokenizer import Tokenizer
 from junto.engine.runner import Runner
 from junto.formats.gguf import GGUFFile
 from junto.formats.tensor import Tensor
+from junto.library import find_model
 from junto.models.loading import Blueprint, locate, open_file, take
 from junto.ops.contract import Weight
 from junto.ops.cpu import Cpu
@@ -43,9 +46,15 @@ class FloatCpu(Cpu):
     """The cpu backend on matrices decoded to float32."""
 
     def weight(self, tensor: Tensor | Sequence[Tensor]) -> Weight:
-        """Take a matrix as float32."""
-        assert isinstance(tensor, Tensor), "no experts in this model"
-        return super().weight(Tensor.from_array(tensor.name, tensor.float32(), tensor.source))
+        """Take a matrix, or a stack, as float32."""
+        if isinstance(tensor, Tensor):
+            return super().weight(as_float32(tensor))
+        return super().weight([as_float32(one) for one in tensor])
+
+
+def as_float32(tensor: Tensor) -> Tensor:
+    """The same values in float32."""
+    return Tensor.from_array(tensor.name, tensor.float32(), tensor.source)
 
 
 @dataclass
@@ -146,19 +155,25 @@ def main() -> None:
     parser.add_argument("--n-chunk", type=int, default=16, help="chunks to read")
     parser.add_argument("--n-tok", type=int, default=2048, help="tokens of a chunk")
     parser.add_argument("--types", nargs="+", choices=QUANTISED, default=QUANTISED)
+    parser.add_argument("--model", help="a GGUF or demo:NAME (default: SmolLM2-135M)")
+    parser.add_argument("--text", type=Path, help="what to read (default: WikiText-2)")
     wanted = parser.parse_args()
-    blueprint = locate(open_file(smollm2.model_path()))
+    blueprint = locate(
+        open_file(find_model(wanted.model) if wanted.model else smollm2.model_path())
+    )
     assert isinstance(blueprint.file, GGUFFile)
     tokenizer = Tokenizer.from_gguf(blueprint.file.metadata, blueprint.file.path.name)
-    ids = np.array(tokenizer.encode(smollm2.whole_wikitext(), special=False), np.int64)
-    chunks = ids[: wanted.n_chunk * wanted.n_tok].reshape(wanted.n_chunk, wanted.n_tok)
+    text = wanted.text.read_text(encoding="utf-8") if wanted.text else smollm2.whole_wikitext()
+    ids = np.array(tokenizer.encode(text, special=False), np.int64)
+    n_chunk = min(wanted.n_chunk, len(ids) // wanted.n_tok)
+    chunks = ids[: n_chunk * wanted.n_tok].reshape(n_chunk, wanted.n_tok)
     chosen, start = list(ways(blueprint, wanted.types, wanted.n_tok)), time.perf_counter()
     print(f"junto {junto.__version__}, {platform.machine()}: {chunks.size:,} tokens")
     for i, chunk in enumerate(chunks):
         read_chunk(chosen, chunk)
         print(f"chunk {i + 1}, {time.perf_counter() - start:.0f} s\n", flush=True)
         show(list(rows(chosen)))
-    print(json.dumps({"n_chunk": wanted.n_chunk, "n_tok": wanted.n_tok, "rows": [*rows(chosen)]}))
+    print(json.dumps({"n_chunk": n_chunk, "n_tok": wanted.n_tok, "rows": [*rows(chosen)]}))
 
 
 if __name__ == "__main__":
