@@ -143,6 +143,11 @@ class Cache:
         """Tokens of the sequence that are in the cache."""
         return self._length[slot]
 
+    @property
+    def n_tok(self) -> int:
+        """Tokens of all sequences."""
+        return sum(self._length)
+
     def begin(self, batch: Batch) -> None:
         """Check a step and hold the blocks it writes. RequestError beyond `n_ctx`."""
         for span in batch.spans:

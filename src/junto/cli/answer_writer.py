@@ -6,7 +6,7 @@ terminal, and nowhere else. Figures and remarks go to standard error.
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from junto.cli.timing import Timing
@@ -36,11 +36,14 @@ class AnswerWriter:
         self._token_ids: list[int] = []
         self.finish_reason: str | None = None
 
-    def take_pieces(self, prompt_ids: Sequence[int], pieces: "Iterator[Piece]") -> None:
-        """Write pieces while they come; Ctrl-C ends the answer where it stands."""
+    def take_pieces(
+        self, prompt_ids: Sequence[int], pieces: "Iterator[Piece]", came: Callable[[], None]
+    ) -> None:
+        """Write pieces while they come, telling `came` of each before; Ctrl-C ends the answer."""
         self._timing.n_prompt = len(prompt_ids)
         try:
             for piece in pieces:
+                came()
                 self._token_ids.append(piece.token_id)
                 self._timing.tokens(len(self._token_ids))
                 self.finish_reason = piece.finish_reason
@@ -48,13 +51,14 @@ class AnswerWriter:
         except KeyboardInterrupt:
             self.finish_reason = "interrupted"
 
-    def take_reply(self, reply: "Reply") -> None:
-        """Write an answer while it comes; Ctrl-C ends it where it stands."""
+    def take_reply(self, reply: "Reply", came: Callable[[], None]) -> None:
+        """Write an answer while it comes, telling `came` of each event before; Ctrl-C ends it."""
         self._timing.n_prompt = len(reply.prompt_ids)
         self._token_ids = reply.token_ids
         try:
             with reply:
                 for event in reply:
+                    came()
                     self._timing.tokens(len(reply.token_ids))
                     self._event(event)
         except KeyboardInterrupt:

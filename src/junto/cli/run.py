@@ -38,6 +38,7 @@ from junto.cli.options import (
 )
 from junto.cli.pipe import forget_stdout
 from junto.cli.prompt_source import read_prompt
+from junto.cli.waiting_line import waiting_line
 from junto.errors import TextError
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ def run(
     try:
         if raw or not _can_chat(loaded, system):
             ids = loaded.text.prompt(text)
-            writer.take_pieces(ids, loaded.generate(ids, n_predict=n_predict or 128, **options))
+            pieces = loaded.generate(ids, n_predict=n_predict or 128, **options)
+            with waiting_line(loaded, len(ids)) as came:
+                writer.take_pieces(ids, pieces, came)
         else:
             reply = loaded.chat(
                 _messages(text, system),
@@ -126,7 +129,8 @@ def run(
                 thinking_budget=thinking_budget,
                 **options,
             )
-            writer.take_reply(reply)
+            with waiting_line(loaded, len(reply.prompt_ids)) as came:
+                writer.take_reply(reply, came)
         writer.report()
         keep_packed(loaded)
     except BrokenPipeError:

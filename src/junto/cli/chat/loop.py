@@ -15,6 +15,7 @@ from junto.cli.chat.reading import Reader
 from junto.cli.chat.screen import Screen
 from junto.cli.chat.session import Session
 from junto.cli.timing import Timing
+from junto.cli.waiting_line import waiting_line
 from junto.errors import JuntoError, RequestError
 
 if TYPE_CHECKING:
@@ -112,8 +113,12 @@ class Chat:
         interrupt = Interrupt()
         self.screen.begin()
         try:
-            with interruptible(reply) as interrupt:
+            with (
+                waiting_line(self.session.model, len(reply.prompt_ids)) as came,
+                interruptible(reply) as interrupt,
+            ):
                 for event in reply:
+                    came()
                     timing.tokens(len(reply.token_ids))
                     self._tell(event)
                     reason, calls = event.reason, calls + event.name
