@@ -22,7 +22,7 @@ from junto.measure.machine import processor
 from junto.measure.software import versions
 from junto.measure.spread import Spread
 from junto.ops.cpu import Cpu
-from junto.ops.cpu.processors import usable_processors
+from junto.ops.cpu.processors import default_threads
 
 N_ID = 4096
 """Random tokens that prompts are cut from."""
@@ -33,19 +33,25 @@ def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def parser(name: str, told: str) -> argparse.ArgumentParser:
+    """The options of a comparison by the name of its module."""
+    made = argparse.ArgumentParser(prog=f"python -m {name}", description=told)
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    made.add_argument("model", type=Path)
+    made.add_argument("--pairs", type=int, default=15)
+    made.add_argument("--streams", type=numbers, default=[1, 4, 16])
+    made.add_argument("--prompt", type=int, default=512, help="tokens; 0 leaves prefill out")
+    made.add_argument("--depth", type=numbers, default=[32], help="tokens before decoding")
+    made.add_argument("--steps", type=int, default=8, help="steps of decoding in one run")
+    made.add_argument("--threads", type=int, default=default_threads())
+    return made
+
+
 def parsed(words: Sequence[str] | None) -> argparse.Namespace:
-    """The options."""
-    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--streams", type=numbers, default=[1, 4, 16])
-    parser.add_argument("--prompt", type=int, default=512, help="tokens; 0 leaves prefill out")
-    parser.add_argument("--depth", type=numbers, default=[32], help="tokens before decoding")
-    parser.add_argument("--steps", type=int, default=8, help="steps of decoding in one run")
-    parser.add_argument("--threads", type=int, default=usable_processors())
-    parser.add_argument("--limits", action="store_true", help="measure the machine too")
-    return parser.parse_args(words)
+    """The options of this command."""
+    made = parser("bench.compare", str(__doc__))
+    made.add_argument("--limits", action="store_true", help="measure the machine too")
+    return made.parse_args(words)
 
 
 def workloads(options: argparse.Namespace, ids: Sequence[int]) -> list[Workload]:

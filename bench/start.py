@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from junto.measure.machine import processor
-from junto.ops.cpu.processors import usable_processors
+from junto.ops.cpu.processors import default_threads
 
 # VmHWM belongs to the new program alone; getrusage would carry over the peak of its parent.
 OURS = """
@@ -63,7 +63,7 @@ def read_through(path: Path) -> None:
 def started(program: str, options: argparse.Namespace, cache: Path) -> tuple[float, float]:
     """Seconds to the first token and peak bytes of one process."""
     read_through(options.model)
-    numbers = map(str, (options.first, options.prompt, usable_processors()))
+    numbers = map(str, (options.first, options.prompt, default_threads()))
     words = [sys.executable, "-W", "ignore", "-c", program, str(options.model), *numbers]
     environment = os.environ | {"JUNTO_CACHE": str(cache)}
     run = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)

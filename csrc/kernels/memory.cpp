@@ -6,6 +6,7 @@
 #include <new>
 
 #include "kernels/fence.h"
+#include "kernels/nodes.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -30,6 +31,7 @@ Memory allocate(std::size_t n) {
   // Advice only: where it is refused, small pages serve.
   if (unit == kHugePage) (void)madvise(memory.get(), size, MADV_HUGEPAGE);
 #endif
+  if (unit == kHugePage) spread_over_nodes(memory.get(), size);
   fence(memory.get(), n, size);
   return memory;
 }

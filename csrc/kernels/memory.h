@@ -15,7 +15,8 @@ struct FreeMemory {
 using Memory = std::unique_ptr<std::uint8_t, FreeMemory>;
 
 // Throws std::bad_alloc. Large pieces ask for huge pages: the first writes of a page cost more than
-// what is written, and a stream of weights misses the address cache on small ones.
+// what is written, and a stream of weights misses the address cache on small ones. They are spread
+// over the memory nodes of the process.
 Memory allocate(std::size_t n);
 
 }  // namespace junto

@@ -323,7 +323,7 @@ def load(
                afar; "auto" is float32 on reference and the architecture's choice on cpu
     n_ctx      most tokens of one sequence; None: what the model was trained for, or as much of it
                as fits into free memory
-    n_threads  threads of the cpu backend; None: the processors this process may use
+    n_threads  threads of the cpu backend; None: one each physical core this process may use
     n_slot     sequences that can be held at once
     keep_packed   keep the packed weights of a large model in a file that the next start maps, in
                `junto.ops.cpu.packed_cache.packed_folder()`

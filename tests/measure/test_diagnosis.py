@@ -28,12 +28,11 @@ def test_a_sound_machine_needs_no_advice() -> None:
     assert advice(diagnosis.of_software({"numpy": "2.0", "kernels": "GCC 12"})) == {}
 
 
-def test_hyper_threads_are_told_apart_from_cores() -> None:
-    found = Processor("x", (0, 1, 2, 3), 2, None, ())
-    assert (
-        "4 threads share 2 cores; try --threads 2"
-        in advice(diagnosis.of_processor(found))["threads"]
-    )
+def test_a_core_gets_one_thread() -> None:
+    threads = by_name(diagnosis.of_processor(Processor("x", (0, 1, 2, 3), 2, None, ())))["threads"]
+    assert threads.value == "2, one each physical core"
+    unknown = by_name(diagnosis.of_processor(Processor("x", (0, 1, 2, 3), None, None, ())))
+    assert unknown["threads"].value == "4, one each logical processor"
 
 
 def test_a_quota_bounds_the_threads() -> None:
@@ -41,9 +40,11 @@ def test_a_quota_bounds_the_threads() -> None:
     assert threads.value == "2, the control group's limit"
 
 
-def test_several_nodes_want_interleaving() -> None:
+def test_what_several_nodes_mean_is_told() -> None:
     found = Processor("x", (0, 1, 2, 3), 4, None, ((0, 1), (2, 3)))
-    assert "numactl --interleave=all junto" in advice(diagnosis.of_processor(found))["NUMA"]
+    told = {f.name: f for f in diagnosis.of_processor(found)}["NUMA"]
+    assert "weights are spread over all of them" in told.value
+    assert "numactl --interleave=all junto" in told.advice
     pinned = Processor("x", (0, 1), 2, None, ((0, 1), (2, 3)))
     assert advice(diagnosis.of_processor(pinned)) == {}
 

@@ -19,7 +19,7 @@ from junto.formats.quant_types import F32, U8, QuantType
 from junto.formats.quants import DECODERS, dequantize
 from junto.formats.tensor import Tensor
 from junto.models.storing import Named
-from junto.ops.cpu.processors import usable_processors
+from junto.ops.cpu.processors import default_threads
 from junto.quantize import QUANTIZED_TYPES, quantize
 
 N_VALUES = 1 << 20
@@ -42,7 +42,7 @@ class Recoder:
     @staticmethod
     def make() -> "Recoder":
         """One with a thread for each usable processor."""
-        n = usable_processors()
+        n = default_threads()
         return Recoder(ThreadPool(n), min(n, MOST_AHEAD))
 
     def out(self, named: Named, kind: QuantType, importance: F32 | None = None) -> OutTensor:

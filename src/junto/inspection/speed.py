@@ -10,7 +10,7 @@ from statistics import median
 
 from junto import _kernels
 from junto.ops.cpu.backend import choose_level
-from junto.ops.cpu.processors import usable_processors
+from junto.ops.cpu.processors import default_threads
 
 N_READ = 96 << 20
 """Bytes of a pass, beyond what caches hold."""
@@ -33,6 +33,6 @@ class SpeedEstimate:
 
 def estimate(n_bytes_token: int) -> SpeedEstimate:
     """Measure how fast memory is read, and divide by what a token reads."""
-    pool = _kernels.ThreadPool(usable_processors())
+    pool = _kernels.ThreadPool(default_threads())
     rate = median(_kernels.peak_read(choose_level(None), pool, N_READ, N_RUN))
     return SpeedEstimate(n_bytes_token, rate / 1e9, rate / max(1, n_bytes_token))

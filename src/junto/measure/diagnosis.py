@@ -78,16 +78,11 @@ def of_processor(found: Processor) -> Iterator[Finding]:
 
 
 def _threads(found: Processor) -> Finding:
-    n = len(found.usable)
-    n_threads = n if found.quota is None else max(1, min(n, found.quota))
-    reason = "the control group's limit" if n_threads < n else "one each logical processor"
-    advice = ""
-    if found.n_core is not None and n_threads > found.n_core:
-        advice = (
-            f"{n_threads} threads share {found.n_core} cores; try --threads {found.n_core} and keep"
-            " what `junto bench` shows to be faster"
-        )
-    return Finding("processor", "threads", f"{n_threads}, {reason}", advice)
+    kind = "logical processor" if found.n_core is None else "physical core"
+    n = found.n_core or len(found.usable)
+    if found.quota is not None and found.quota < n:
+        return Finding("processor", "threads", f"{max(1, found.quota)}, the control group's limit")
+    return Finding("processor", "threads", f"{n}, one each {kind}")
 
 
 def _nodes(found: Processor) -> Finding:
@@ -98,9 +93,10 @@ def _nodes(found: Processor) -> Finding:
     return Finding(
         "processor",
         "NUMA",
-        f"{found.n_usable_node} nodes: memory of another node is slower to read",
-        "spread the weights over all nodes: numactl --interleave=all junto ...; or stay on one:"
-        " numactl --cpunodebind=0 --membind=0 junto ...",
+        f"{found.n_usable_node} nodes: memory of another node is slower to read; weights are spread"
+        " over all of them, but for a packed file's, which lie where it was read first",
+        "a model that fits one node is faster there: numactl --cpunodebind=0 --membind=0 junto ...;"
+        " one that does not, with numactl --interleave=all junto ... (packed file) or --no-cache",
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from junto.memory import ROOT, MemoryState, memory, text_of
-from junto.ops.cpu.processors import processors_of_quota
+from junto.ops.cpu.processors import physical_cores, processors_of_quota
 
 __all__ = ["MemoryState", "Processor", "list_of", "memory", "processor"]
 
@@ -57,7 +57,7 @@ def processor(root: Path = ROOT) -> Processor:
     return Processor(
         name=_name(root),
         usable=usable,
-        n_core=_n_core(root, usable),
+        n_core=physical_cores(usable, root),
         quota=processors_of_quota(root / "sys/fs/cgroup/cpu.max"),
         nodes=tuple(_nodes(root)),
     )
@@ -72,17 +72,6 @@ def _usable() -> tuple[int, ...]:
 def _name(root: Path) -> str:
     found = re.search(r"^model name\s*:\s*(.+)$", text_of(root / "proc/cpuinfo") or "", re.M)
     return found[1].strip() if found else platform.processor() or platform.machine()
-
-
-def _n_core(root: Path, usable: tuple[int, ...]) -> int | None:
-    cores = set()
-    for cpu in usable:
-        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        core = (text_of(folder / "physical_package_id"), text_of(folder / "core_id"))
-        if None in core:
-            return None
-        cores.add(core)
-    return len(cores)
 
 
 def _nodes(root: Path) -> Iterator[tuple[int, ...]]:

@@ -17,7 +17,7 @@ from junto import _kernels
 from junto.errors import RequestError
 from junto.formats.quant_types import F32, TYPES, U8, QuantType
 from junto.ops.cpu.backend import choose_level
-from junto.ops.cpu.processors import usable_processors
+from junto.ops.cpu.processors import default_threads
 
 QUANTIZED_TYPES = tuple(_kernels.quantized_types())
 """Names of the types that `quantize` can make."""
@@ -49,7 +49,7 @@ def quantize(
     rows = np.ascontiguousarray(rows, np.float32)
     out = np.empty((*rows.shape[:-1], kind.n_bytes_row(rows.shape[-1])), np.uint8)
     _check_importance(importance, rows, name)
-    pool = pool or _kernels.ThreadPool(usable_processors())
+    pool = pool or _kernels.ThreadPool(default_threads())
     level = choose_level(level or os.environ.get("JUNTO_ISA"))
     n_part = len(rows) if importance is not None and importance.ndim == 2 else 1
     values, stored = (

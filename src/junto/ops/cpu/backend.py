@@ -27,7 +27,7 @@ from junto.ops.contract import (
 )
 from junto.ops.cpu.arena import Empty
 from junto.ops.cpu.planned import Plans
-from junto.ops.cpu.processors import clamped, usable_processors
+from junto.ops.cpu.processors import clamped, default_threads, usable_processors
 from junto.ops.cpu.recycled import Recycler
 from junto.ops.cpu.spans import delta_rows, kv_rows
 from junto.ops.cpu.store import InMemory, Store
@@ -56,7 +56,7 @@ class Cpu:
             raise RequestError(f"n_threads is {n_threads}, expected at least 1")
         usable = usable_processors()
         self._clamped = clamped(n_threads, usable)
-        self._pool = _kernels.ThreadPool(min(n_threads or usable, usable))
+        self._pool = _kernels.ThreadPool(min(n_threads or default_threads(), usable))
         self._store = store(self._pool) if store else InMemory()
         self._recycler = Recycler()
         self._empty: Empty = self._recycler.empty
