@@ -96,11 +96,20 @@ def test_answers_are_words_and_do_not_loop(model: junto.Model) -> None:
     assert len(texts) == 20
     assert [gram for text in texts for gram in repeated(text)] == []
     assert sum(len(words(text)) for text in texts) > 1000
-    about = sum(
-        bool(set(words(text)) & set(words(TOPICS[seed % len(TOPICS)])) - {"and", "a"})
-        for seed, text in enumerate(texts, start=1)
-    )
-    assert about >= 12
+
+
+def test_answers_are_about_what_was_asked(model: junto.Model) -> None:
+    """Words of the own request's topic come three times as often as those of any other topic."""
+    texts = list(answers(model))
+
+    def n_about(shift: int) -> int:
+        topics = [TOPICS[(seed + shift) % len(TOPICS)] for seed in range(1, 21)]
+        wanted = [set(words(topic)) - {"and", "a"} for topic in topics]
+        pairs = zip(texts, wanted, strict=True)
+        return sum(not wanted.isdisjoint(words(text)) for text, wanted in pairs)
+
+    assert n_about(0) >= 3 * max(n_about(shift) for shift in range(1, len(TOPICS)))
+    assert n_about(0) >= 8, "chance gives up to 3 of 20"
 
 
 def test_answers_use_the_words_of_the_training_text(model: junto.Model) -> None:

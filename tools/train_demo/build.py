@@ -7,7 +7,7 @@ from tools.train_demo.family import Name
 from tools.train_demo.network import Network
 
 N_VOCAB: dict[Name, int] = {"qwen35moe": qwen.N_VOCAB, "gpt-oss": gpt_oss.N_VOCAB}
-DEFAULT_STEPS: dict[Name, int] = {"qwen35moe": 1800, "gpt-oss": 1700}
+DEFAULT_STEPS: dict[Name, int] = {"qwen35moe": 1800, "gpt-oss": 2400}
 
 
 def make_network(name: Name) -> Network:
