@@ -56,7 +56,7 @@ def _draw_ratios(panel: Any, report: dict[str, Any]) -> None:
     panel.barh(range(len(rows)), medians, xerr=(below, above), color=OURS, error_kw=error)
     for i, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
         ours, theirs = figure_of(row["ours"]["median"]), figure_of(row["theirs"]["median"])
-        text = f"  {ratio['median']:.2f} ({ours} to {theirs} tokens/s)"
+        text = f"  {ratio['median']:.2f} ({ours} beside {theirs} tokens/s)"
         panel.text(ratio["high"], i, text, va="center")
     panel.axvline(1.0, color=LINE, linewidth=0.8, linestyle=":")
     panel.set_yticks(range(len(rows)), [row["work"] for row in rows])
