@@ -14,7 +14,8 @@ from junto.measure.expert_usage import expert_usage
 from tests.demos import held_out
 from tests.models.smollm2_run import chunk_losses, perplexity
 from tests.models.test_goldens import load_as_llama_cpp
-from tools.train_demo.quality import MIN_KNOWN_WORDS, TOPICS, answers, repeated, words
+from tools.train_demo.family import FAMILIES, NAMES
+from tools.train_demo.quality import MIN_KNOWN_WORDS, TOPICS, answers, measure, repeated, words
 
 CHECKPOINTS = "JUNTO_DEMO_CHECKPOINTS"
 """A folder of the checkpoints that the files were converted from, where someone has them."""
@@ -119,6 +120,18 @@ def test_answers_use_the_words_of_the_training_text(model: junto.Model) -> None:
     known = frozenset(words(read_corpus(find(f"text/{BOOKS}").parent).training_text))
     written = [word for text in answers(model) for word in words(text)]
     assert sum(word in known for word in written) >= MIN_KNOWN_WORDS * len(written)
+
+
+@pytest.mark.slow
+def test_the_bounds_of_quality_hold(name: str, model: junto.Model) -> None:
+    """On all held-out text 15 % below a 5-gram of the same tokens, and the rest of the script."""
+    from tests.data_dir import find
+    from tools.train_demo.corpus import BOOKS, read_corpus
+
+    corpus = read_corpus(find(f"text/{BOOKS}").parent)
+    family = next(family for family in NAMES if family == name)
+    report = measure(model, FAMILIES[family], corpus)
+    assert report["holds"], report
 
 
 def test_every_expert_of_every_layer_is_used(name: str, model: junto.Model) -> None:
