@@ -376,7 +376,8 @@ def test_a_program_that_ends_makes_the_file_for_the_next_start(source: Path) -> 
 
 
 def test_an_interrupt_at_the_end_of_a_program_leaves_no_file(source: Path) -> None:
-    running = program(source, 0.3, "keep")
+    """Each expert takes a second, so that a loaded machine is not done before the interrupt."""
+    running = program(source, 1.0, "keep")
     assert running.stdout is not None
     assert int(running.stdout.readline()) > 0
     time.sleep(0.3)
