@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.compare import N_ID, n_ctx, parser, row, shown, workloads
+from bench.compare import HEAD, N_ID, n_ctx, parser, row, shown, workloads
 from bench.engine import Engine, Ours
 from junto.measure.machine import processor
 from junto.measure.software import versions
@@ -50,6 +50,7 @@ def measure(name: str, options: Any) -> list[float]:
 def main(words: Sequence[str] | None = None) -> None:
     """Measure as one engine, or start both in turn."""
     made = parser("bench.apart", str(__doc__))
+    made.set_defaults(pairs=N_RUN)  # what `n_ctx` counts
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--vocab", type=int, default=100_000, help="tokens are drawn below this")
     made.add_argument("--only", choices=ENGINES, help="measure one engine here, print its JSON")
@@ -63,7 +64,7 @@ def main(words: Sequence[str] | None = None) -> None:
         ours, theirs = (_of_process(name, words) for name in ENGINES)
         for i, pair in enumerate(zip(ours, theirs, strict=True)):
             pairs[i].append(pair)
-    print("| work | junto tok/s | llama.cpp tok/s | ratio, median (quartiles) |\n|---|---|---|---|")
+    print(HEAD)
     rows = [row(work, pairs[i]) for i, work in enumerate(workloads(options, range(N_ID)))]
     for figures in rows:
         print(shown(figures))

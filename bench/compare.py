@@ -28,6 +28,9 @@ N_ID = 4096
 """Random tokens that prompts are cut from."""
 
 
+HEAD = "| work | junto tok/s | llama.cpp tok/s | ratio, median (quartiles) |\n|---|---|---|---|"
+
+
 def numbers(text: str) -> list[int]:
     """The whole numbers of "1,4,16"."""
     return [int(part) for part in text.split(",")]
@@ -38,7 +41,6 @@ def parser(name: str, told: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog=f"python -m {name}", description=told)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
     made.add_argument("model", type=Path)
-    made.add_argument("--pairs", type=int, default=15)
     made.add_argument("--streams", type=numbers, default=[1, 4, 16])
     made.add_argument("--prompt", type=int, default=512, help="tokens; 0 leaves prefill out")
     made.add_argument("--depth", type=numbers, default=[32], help="tokens before decoding")
@@ -50,6 +52,7 @@ def parser(name: str, told: str) -> argparse.ArgumentParser:
 def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     """The options of this command."""
     made = parser("bench.compare", str(__doc__))
+    made.add_argument("--pairs", type=int, default=15)
     made.add_argument("--limits", action="store_true", help="measure the machine too")
     return made.parse_args(words)
 
@@ -110,7 +113,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "limits": None,
     }
     print(", ".join(f"{name} {value}" for name, value in report.items() if value) + "\n")
-    print("| work | junto tok/s | llama.cpp tok/s | ratio, median (quartiles) |\n|---|---|---|---|")
+    print(HEAD)
     ids = np.random.default_rng(0).integers(2, ours.model.config.n_vocab, N_ID).tolist()
     report["rows"] = []
     for work in workloads(options, ids):

@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from junto.measure.expert_usage import expert_usage
 from tests.demos import held_out
 from tests.models.smollm2_run import chunk_losses, perplexity
 from tests.models.test_goldens import load_as_llama_cpp
-from tools.train_demo.family import FAMILIES, NAMES
+from tools.train_demo.family import FAMILIES, Name
 from tools.train_demo.quality import MIN_KNOWN_WORDS, TOPICS, answers, measure, repeated, words
 
 CHECKPOINTS = "JUNTO_DEMO_CHECKPOINTS"
@@ -129,8 +130,7 @@ def test_the_bounds_of_quality_hold(name: str, model: junto.Model) -> None:
     from tools.train_demo.corpus import BOOKS, read_corpus
 
     corpus = read_corpus(find(f"text/{BOOKS}").parent)
-    family = next(family for family in NAMES if family == name)
-    report = measure(model, FAMILIES[family], corpus)
+    report = measure(model, FAMILIES[cast(Name, name)], corpus)
     assert report["holds"], report
 
 
