@@ -27,9 +27,14 @@ TileProduct legacy_product(Type type);
 TileProduct k_product(Type type);
 TileProduct iq_product(Type type);
 
-// Bytes that prefetch runs ahead of the weights, into the second-level cache. Nearer, or into the
-// first, products of one row lose up to a third of the read bandwidth (docs/performance.md).
-constexpr std::int64_t kAhead = 8192;
+// Bytes that prefetch runs ahead of the weights, into the second-level cache. At half of it, or into
+// the first, products of one row lose up to a third of the read bandwidth; a kibibyte more costs
+// AVX-512 7 % (docs/performance.md).
+constexpr std::int64_t kAhead = kRegisterRows >= kTile ? 6912 : 8192;
+
+// Codes of 8 bits need so little work that AVX-512 waits for the second-level cache, too: from here
+// on they are fetched into the first.
+constexpr std::int64_t kNear = 2048;
 
 // Adds the products of n vectors of codes and 4 n activations.
 template <class Codec, int n>
@@ -64,6 +69,8 @@ inline void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
   constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
   for (std::int64_t line = 0; line < kPart; line += 64)
     prefetch_far(unit + kPart * i + line + kAhead);
+  if constexpr (kRegisterRows >= kTile && kPart > 512)
+    for (std::int64_t line = 0; line < kPart; line += 64) prefetch(unit + kPart * i + line + kNear);
   Codec::load(unit, i, to.codes, to.scale, to.minimum);
 }
 
