@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small pool: a loop is announced by storing the number of its pieces, workers that spin see it
-// at once and take one piece after the other. The caller waits for pieces, not for workers: one
-// that the machine gave no time is not missed. Whoever has spun long yields, so that more threads
-// than processors still finish.
+// A small pool: a loop is announced by its number, workers that spin see it at once. Pieces next to
+// each other go to one thread, which reads weights in one long stretch; who is done helps the
+// others. The caller waits for pieces, not for workers: one that the machine gave no time is not
+// missed. Whoever has spun long yields, so that more threads than processors still finish.
 
 #include "kernels/threads.h"
 
@@ -40,9 +40,30 @@ void spin_until(Condition condition) {
   }
 }
 
+constexpr std::uint64_t ends_of(std::int64_t first, std::int64_t end) {
+  return static_cast<std::uint64_t>(first) << 32 | static_cast<std::uint64_t>(end);
+}
+
+// Takes one piece from the front of a range, or a quarter of it from the back: no more, for what a
+// thread holds it must do itself. None are left if n is 0.
+Pieces take(std::atomic<std::uint64_t>& ends, bool from_front) {
+  std::uint64_t seen = ends.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto first = static_cast<std::int64_t>(seen >> 32);
+    const auto end = static_cast<std::int64_t>(seen & 0xffffffffu);
+    if (first == end) return {0, 0};
+    const std::int64_t n = from_front ? 1 : (end - first + 3) / 4;
+    const std::uint64_t rest = from_front ? ends_of(first + n, end) : ends_of(first, end - n);
+    if (ends.compare_exchange_weak(
+            seen, rest, std::memory_order_acquire, std::memory_order_relaxed))
+      return {from_front ? first : end - n, n};
+  }
+}
+
 }  // namespace
 
-ThreadPool::ThreadPool(int n_threads) {
+ThreadPool::ThreadPool(int n_threads)
+    : ranges_(static_cast<std::size_t>(std::max(n_threads, 1))) {
   for (int i = 1; i < n_threads; ++i) {
     workers_.emplace_back([this, i] { work(i); });
   }
@@ -99,44 +120,49 @@ void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {
   n_piece_ = (n + grain - 1) / grain;
   body_ = &body;
   done_.store(0, std::memory_order_relaxed);
-  const std::uint64_t loop = (pieces_.load(std::memory_order_relaxed) >> 32) + 1;
-  pieces_.store(loop << 32 | static_cast<std::uint64_t>(n_piece_), std::memory_order_release);
+  const auto n_thread = static_cast<std::int64_t>(ranges_.size());
+  for (std::int64_t t = 0; t < n_thread; ++t) {
+    const std::uint64_t ends = ends_of(n_piece_ * t / n_thread, n_piece_ * (t + 1) / n_thread);
+    ranges_[static_cast<std::size_t>(t)].ends.store(ends, std::memory_order_release);
+  }
+  loop_.fetch_add(1, std::memory_order_release);
   share(0);
   spin_until([&] { return done_.load(std::memory_order_acquire) == n_piece_; });
   if (!was_awake) rest();
 }
 
-bool ThreadPool::open() const {
-  return static_cast<std::uint32_t>(pieces_.load(std::memory_order_relaxed)) != 0;
+void ThreadPool::call(Pieces pieces, int thread) const {
+  for (std::int64_t i = pieces.first; i < pieces.first + pieces.n; ++i)
+    (*body_)(i * grain_, std::min(n_, (i + 1) * grain_), thread);
 }
 
-// Takes pieces that lie in line, fewer of them towards the end: weights are then read in long
-// stretches, and no thread waits long for the last piece.
 void ThreadPool::share(int thread) {
   const FlushTiny flush;
-  const auto shares = static_cast<std::uint32_t>(4 * size());
-  std::uint64_t seen = pieces_.load(std::memory_order_relaxed);
-  while (const auto left = static_cast<std::uint32_t>(seen)) {
-    const std::uint32_t taken = std::max(1u, left / shares);
-    if (!pieces_.compare_exchange_weak(
-            seen, seen - taken, std::memory_order_acquire, std::memory_order_relaxed))
-      continue;
-    std::int64_t first = (n_piece_ - left) * grain_;
-    for (std::uint32_t i = 0; i < taken; ++i, first += grain_)
-      (*body_)(first, std::min(n_, first + grain_), thread);
-    done_.fetch_add(taken, std::memory_order_release);
-    seen = pieces_.load(std::memory_order_relaxed);
+  std::int64_t done = 0;
+  for (std::size_t passed = 0; passed < ranges_.size(); ++passed) {
+    const std::size_t owner = (static_cast<std::size_t>(thread) + passed) % ranges_.size();
+    const bool is_own = passed == 0;
+    for (;;) {
+      const Pieces taken = take(ranges_[owner].ends, is_own);
+      if (taken.n == 0) break;
+      call(taken, thread);
+      done += taken.n;
+    }
   }
+  if (done > 0) done_.fetch_add(done, std::memory_order_release);
 }
 
 void ThreadPool::work(int thread) {
+  std::uint64_t seen = 0;
   for (;;) {
     if (!awake_.load(std::memory_order_acquire)) {
       std::unique_lock<std::mutex> lock(mutex_);
       sleepers_.wait(lock, [&] { return hot_; });
     }
-    spin_until([&] { return open() || stop_.load() || !awake_.load(); });
+    const auto is_called = [&] { return loop_.load(std::memory_order_acquire) != seen; };
+    spin_until([&] { return is_called() || stop_.load() || !awake_.load(); });
     if (stop_.load()) return;
+    seen = loop_.load(std::memory_order_acquire);
     share(thread);
   }
 }

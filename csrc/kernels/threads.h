@@ -31,6 +31,11 @@ class Body {
   void (*call_)(const void*, std::int64_t, std::int64_t, int);
 };
 
+// Pieces of a loop that lie in line.
+struct Pieces {
+  std::int64_t first, n;
+};
+
 // Threads that share loops. Between `wake` and `rest` the workers spin, so that a loop costs less
 // than a microsecond to share; otherwise they sleep. The caller works too and is thread 0.
 //
@@ -68,8 +73,8 @@ class ThreadPool {
   std::uint8_t* bytes(std::size_t number, std::size_t n);
   void run(std::int64_t n, std::int64_t grain, Body body);
   void work(int thread);
-  bool open() const;
   void share(int thread);
+  void call(Pieces pieces, int thread) const;
 
   std::array<Buffer, 5> buffers_;
   std::vector<std::thread> workers_;
@@ -79,10 +84,14 @@ class ThreadPool {
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
 
-  // The loop in progress. The low half of `pieces_` counts those that nobody has taken, the high
-  // half numbers the loop, so that a worker that comes late cannot take a piece of one that has
-  // ended. Whoever holds a piece may read the rest: the loop ends when all of them are done.
-  alignas(64) std::atomic<std::uint64_t> pieces_{0};
+  // The loop in progress. Each thread begins with a range of pieces of its own, takes them one by
+  // one from the front, and then from the back of the others'. Whoever holds a piece may read the
+  // rest: the loop ends when all of them are done, and only then are ranges filled again.
+  struct alignas(64) Range {
+    std::atomic<std::uint64_t> ends{0};  // first piece that nobody has taken << 32 | end
+  };
+  std::vector<Range> ranges_;
+  alignas(64) std::atomic<std::uint64_t> loop_{0};
   alignas(64) std::atomic<std::int64_t> done_{0};
   std::int64_t n_ = 0, grain_ = 1, n_piece_ = 0;
   const Body* body_ = nullptr;
