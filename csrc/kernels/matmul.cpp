@@ -17,6 +17,8 @@ namespace junto::JUNTO_ISA {
 
 namespace {
 
+constexpr std::int64_t kFloatBand = 2;  // tiles of a band of floats: four bytes a value
+
 struct F32 {
   static constexpr int kBytes = 64;
   static vf load16(const u8* p) { return load(reinterpret_cast<const float*>(p)); }
@@ -81,6 +83,27 @@ std::int64_t n_block(const PackedMatrix& weight) {
   return weight.n_unit() * weight.info().unit / kBlock;
 }
 
+// All tiles of x, `full` bytes apart. Floats without gaps between rows are their own tiles.
+const u8* make_tiles(const LinearParams& p,
+                     std::int64_t tiles,
+                     std::int64_t full,
+                     ThreadPool& pool) {
+  const PackedMatrix& w = *p.weight;
+  if (w.info().is_float && p.x_stride == w.n_in()) return reinterpret_cast<const u8*>(p.x);
+  const RowSource from{p.x, p.x_stride, w.n_in(), nullptr};
+  u8* const input = pool.buffer<u8>(0, tiles * full);
+  const auto make = [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t i = first; i < last; ++i)
+      make_tile(w, from, i * kTile, tile_rows(p.n_row, i), input + i * full);
+  };
+  if (tiles == 1) {
+    make(0, 1, 0);
+  } else {
+    pool.loop(tiles, 1, make);
+  }
+  return input;
+}
+
 }  // namespace
 
 TileProduct tile_product(Type type) {
@@ -120,26 +143,17 @@ void make_tile(const PackedMatrix& weight,
 void linear(const LinearParams& p, ThreadPool& pool) {
   const PackedMatrix& w = *p.weight;
   const TileKernel kernel = tile_product(w.info().type).kernel;
-  const RowSource from{p.x, p.x_stride, w.n_in(), nullptr};
   const std::int64_t tiles = n_tile(p.n_row), full = tile_bytes(w, kTile);
-  u8* const input = pool.buffer<u8>(0, tiles * full);
-  const auto make = [&](std::int64_t first, std::int64_t last, int) {
-    for (std::int64_t i = first; i < last; ++i)
-      make_tile(w, from, i * kTile, tile_rows(p.n_row, i), input + i * full);
-  };
-  if (tiles == 1) {
-    make(0, 1, 0);
-  } else {
-    pool.loop(tiles, 1, make);
-  }
+  const u8* const input = make_tiles(p, tiles, full, pool);
   // Rows go in bands whose activations stay in the second-level cache while the weights pass by.
-  const std::int64_t groups = w.n_group(), bands = (tiles + kBand - 1) / kBand;
+  const std::int64_t groups = w.n_group(), band = w.info().is_float ? kFloatBand : kBand;
+  const std::int64_t bands = (tiles + band - 1) / band;
   const auto multiply = [&](std::int64_t first, std::int64_t last, int) {
     alignas(64) float part[kBand * kTile * kRows];
     for (std::int64_t item = first; item < last; ++item) {
-      const std::int64_t tile = item / groups * kBand, g = item % groups;
+      const std::int64_t tile = item / groups * band, g = item % groups;
       const int n_out = static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
-      const int n = static_cast<int>(std::min<std::int64_t>(kBand, tiles - tile));
+      const int n = static_cast<int>(std::min<std::int64_t>(band, tiles - tile));
       TileInput in[kBand];
       for (int i = 0; i < n; ++i) in[i] = {input + (tile + i) * full, tile_rows(p.n_row, tile + i)};
       float* const y = p.y + tile * kTile * w.n_out() + g * kRows;
