@@ -68,4 +68,22 @@ void quantise_tile(const RowSource& from,
   }
 }
 
+void gather_rows(const std::uint8_t* rows,
+                 const std::int64_t* row,
+                 int n_row,
+                 std::int64_t n_block,
+                 std::uint8_t* to) {
+  constexpr std::size_t kNumber = sizeof(float);
+  const auto n = static_cast<std::size_t>(n_row);
+  for (std::int64_t b = 0; b < n_block; ++b, to += n_row * kRowBlock) {
+    for (std::size_t t = 0; t < n; ++t) {
+      const std::uint8_t* from = rows + (row[t] * n_block + b) * kRowBlock;
+      std::memcpy(to + t * kBlock, from, kBlock);
+      std::uint8_t* numbers = to + n * kBlock + t * kNumber;  // the scale and two sums
+      for (std::size_t i = 0; i < 3; ++i)
+        std::memcpy(numbers + i * n * kNumber, from + kBlock + i * kNumber, kNumber);
+    }
+  }
+}
+
 }  // namespace junto::JUNTO_ISA

@@ -46,11 +46,18 @@ struct CodeSums {
   friend bool operator==(const CodeSums&, const CodeSums&) = default;
 };
 
+// quantise_tile  the tile of rows `first` on
+// gather_rows    the tile of rows that lie as tiles of one row each, one behind the other
 JUNTO_DECLARE_SHARED(void quantise_tile(const RowSource& from,
                                         const CodeSums& sums,
                                         std::int64_t first,
                                         int n_row,
                                         std::int64_t n_block,
-                                        std::uint8_t* to);)
+                                        std::uint8_t* to);
+                     void gather_rows(const std::uint8_t* rows,
+                                      const std::int64_t* row,
+                                      int n_row,
+                                      std::int64_t n_block,
+                                      std::uint8_t* to);)
 
 }  // namespace junto

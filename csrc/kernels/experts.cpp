@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grouped experts. Rows are sorted by expert, so that each weight is read once for all rows that
-// want it:
+// Grouped experts, in passes over all pairs of a row and one of its experts (see grouping.h):
 //
-//   group    (row, use) pairs by expert, ascending row; tiles of up to 16 pairs
-//   hidden   for every expert and 16 of its n_ff outputs: gate and up, then the activation
+//   tiles    each row rounded once, then copied to the tiles of its experts
+//   hidden   for every expert and 32 of its n_ff outputs: gate and up, the activation, and what
+//            comes out in the form that down takes
 //   output   for every expert and 16 of n_embd outputs: down
 //   combine  for every row: its experts' outputs, by ascending expert
 //
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/grouping.h"
 #include "kernels/matmul.h"
 #include "simd/simd.h"
 
@@ -25,52 +26,7 @@ namespace {
 
 using u8 = std::uint8_t;
 
-// Pairs of one expert that share a tile. `first` counts pairs in sorted order.
-struct Tile {
-  std::int64_t first;
-  int n_row;
-};
-
-// Up to kBand tiles of one expert, from first_tile on; its pairs, from first_pair on.
-struct Run {
-  std::int64_t expert, first_tile, first_pair, n_pair;
-};
-
-struct Grouping {
-  std::vector<std::int64_t> row_of_pair;  // sorted pair -> row of x
-  std::vector<std::int64_t> pair_of_use;  // row * n_used + use -> sorted pair
-  std::vector<Tile> tiles;
-  std::vector<Run> runs;
-};
-
-Grouping group_by_expert(const ExpertsParams& p) {
-  const std::int64_t n_use = p.n_tok * p.n_used, n_expert = p.gate->n_expert();
-  std::vector<std::int64_t> start(static_cast<std::size_t>(n_expert) + 1, 0);
-  for (std::int64_t i = 0; i < n_use; ++i) ++start[static_cast<std::size_t>(p.expert_ids[i]) + 1];
-  for (std::size_t e = 0; e < static_cast<std::size_t>(n_expert); ++e) start[e + 1] += start[e];
-
-  Grouping g;
-  g.row_of_pair.resize(static_cast<std::size_t>(n_use));
-  g.pair_of_use.resize(static_cast<std::size_t>(n_use));
-  std::vector<std::int64_t> next(start.begin(), start.end() - 1);
-  for (std::int64_t i = 0; i < n_use; ++i) {
-    const std::int64_t pair = next[static_cast<std::size_t>(p.expert_ids[i])]++;
-    g.row_of_pair[static_cast<std::size_t>(pair)] = i / p.n_used;
-    g.pair_of_use[static_cast<std::size_t>(i)] = pair;
-  }
-  for (std::int64_t e = 0; e < n_expert; ++e) {
-    const std::int64_t begin = start[static_cast<std::size_t>(e)];
-    const std::int64_t end = start[static_cast<std::size_t>(e) + 1];
-    for (std::int64_t i = begin; i < end; i += kTile) {
-      if ((i - begin) % (kBand * kTile) == 0) {
-        const auto first_tile = static_cast<std::int64_t>(g.tiles.size());
-        g.runs.push_back({e, first_tile, i, std::min<std::int64_t>(kBand * kTile, end - i)});
-      }
-      g.tiles.push_back({i, static_cast<int>(std::min<std::int64_t>(kTile, end - i))});
-    }
-  }
-  return g;
-}
+constexpr int kRunRows = kBand * kTile;  // most pairs of a run
 
 // Sixteen gates and ups of one pair -> sixteen hidden values.
 vf activate(vf gate, vf up, float limit, float alpha) {
@@ -99,35 +55,57 @@ int rows_of_group(const PackedMatrix& w, std::int64_t g) {
   return static_cast<int>(std::min<std::int64_t>(kRows, w.n_out() - g * kRows));
 }
 
-// One pass over (run, group of 16 outputs).
+const float* bias_of(const float* bias, const PackedMatrix& w, std::int64_t expert) {
+  return bias == nullptr ? nullptr : bias + expert * w.n_out();
+}
+
+// One pass over (run, part of the outputs).
 template <class F>
-void for_each_band(const Grouping& g, std::int64_t n_group, ThreadPool& pool, const F& f) {
-  const std::int64_t n = static_cast<std::int64_t>(g.runs.size()) * n_group;
-  const std::int64_t grain = std::max<std::int64_t>(1, n / (pool.size() * 32));
+void for_each_band(const Grouping& g, std::int64_t n_part, ThreadPool& pool, const F& f) {
+  const std::int64_t n = static_cast<std::int64_t>(g.runs.size()) * n_part;
+  const std::int64_t grain = std::max<std::int64_t>(1, n / (pool.size() * 64));
   pool.loop(n, grain, [&](std::int64_t first, std::int64_t last, int) {
     for (std::int64_t item = first; item < last; ++item)
-      f(g.runs[static_cast<std::size_t>(item / n_group)], item % n_group);
+      f(g.runs[static_cast<std::size_t>(item / n_part)], item % n_part);
   });
 }
 
-// The rows of all tiles in the form that the weights' product takes, in a buffer of the pool.
-std::vector<TileInput> make_tiles(const PackedMatrix& w,
-                                  const Grouping& g,
-                                  const RowSource& from,
-                                  std::size_t buffer,
-                                  ThreadPool& pool) {
-  const auto n = static_cast<std::int64_t>(g.tiles.size());
-  const std::int64_t tile_size = tile_bytes(w, kTile);
-  u8* const bytes = pool.buffer<u8>(buffer, n * tile_size);
-  std::vector<TileInput> made(g.tiles.size());
-  pool.loop(n, 1, [&](std::int64_t first, std::int64_t last, int) {
+// Tiles for the pairs of all runs, for a product with w: room in a buffer of the pool.
+struct Tiles {
+  Tiles(const PackedMatrix& w, const Grouping& g, std::size_t buffer, ThreadPool& pool)
+      : size(tile_bytes(w, kTile)),
+        bytes(pool.buffer<u8>(buffer, static_cast<std::int64_t>(g.tiles.size()) * size)) {
+    for (const PairTile& tile : g.tiles)
+      inputs.push_back({bytes + static_cast<std::int64_t>(inputs.size()) * size, tile.n_row});
+  }
+  u8* at(std::int64_t tile) const { return bytes + tile * size; }
+
+  std::int64_t size;
+  u8* bytes;
+  std::vector<TileInput> inputs;
+};
+
+// The rows of x in the tiles of their pairs. Buffer 1 holds each row by itself in between.
+Tiles tiles_of_rows(const ExpertsParams& p,
+                    const PackedMatrix& w,
+                    const Grouping& g,
+                    std::size_t buffer,
+                    ThreadPool& pool) {
+  const Tiles tiles(w, g, buffer, pool);
+  const RowSource from{p.x, w.n_in(), w.n_in(), nullptr};
+  const std::int64_t row_bytes = tile_bytes(w, 1);
+  u8* const rows = pool.buffer<u8>(1, p.n_tok * row_bytes);
+  pool.loop(p.n_tok, 4, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t t = first; t < last; ++t) make_tile(w, from, t, 1, rows + t * row_bytes);
+  });
+  const auto n_tile = static_cast<std::int64_t>(g.tiles.size());
+  pool.loop(n_tile, 1, [&](std::int64_t first, std::int64_t last, int) {
     for (std::int64_t i = first; i < last; ++i) {
-      const Tile& tile = g.tiles[static_cast<std::size_t>(i)];
-      make_tile(w, from, tile.first, tile.n_row, bytes + i * tile_size);
-      made[static_cast<std::size_t>(i)] = {bytes + i * tile_size, tile.n_row};
+      const PairTile& tile = g.tiles[static_cast<std::size_t>(i)];
+      gather_tile(w, rows, g.row_of_pair.data() + tile.first, tile.n_row, tiles.at(i));
     }
   });
-  return made;
+  return tiles;
 }
 
 // Whether both weights' products take the same tiles.
@@ -136,76 +114,110 @@ bool share_tiles(const PackedMatrix& a, const PackedMatrix& b) {
          tile_product(a.info().type).sums == tile_product(b.info().type).sums;
 }
 
-// 16 outputs of one expert for all pairs of a run.
-void multiply(TileKernel kernel,
-              const PackedMatrix& w,
-              const Run& run,
-              std::int64_t group,
-              const std::vector<TileInput>& tiles,
-              float* out) {
-  const TileInput* in = tiles.data() + run.first_tile;
-  const int n = static_cast<int>(n_tile(run.n_pair));
-  kernel(w.group(run.expert, group), w.n_unit(), in, n, out, kRows);
+// A matrix of every expert, its tiles and its bias.
+struct Product {
+  const PackedMatrix& w;
+  const Tiles& in;
+  const float* bias;
+  TileKernel kernel = tile_product(w.info().type).kernel;
+
+  // 16 outputs of one expert for all pairs of a run, without the bias.
+  void multiply(const PairRun& run, std::int64_t group, float* out, std::int64_t stride) const {
+    const TileInput* first = in.inputs.data() + run.first_tile;
+    const int n = static_cast<int>(n_tile(run.n_pair));
+    kernel(w.group(run.expert, group), w.n_unit(), first, n, out, stride);
+  }
+};
+
+// 32 hidden values of all pairs of a run, into the tiles of down.
+void hidden_part(const ExpertsParams& p,
+                 const Product& gate,
+                 const Product& up,
+                 const PairRun& run,
+                 std::int64_t part,
+                 const Tiles& hidden) {
+  constexpr int kGroups = kBlock / kRows;
+  alignas(64) float gates[kRunRows * kBlock], ups[kRunRows * kBlock];
+  const std::int64_t first_group = part * kGroups;
+  const std::int64_t n = std::min<std::int64_t>(kGroups, gate.w.n_group() - first_group);
+  const float* bias_gate = bias_of(gate.bias, gate.w, run.expert);
+  const float* bias_up = bias_of(up.bias, up.w, run.expert);
+  for (std::int64_t h = 0; h < n; ++h) {
+    const std::int64_t group = first_group + h;
+    const int n_out = rows_of_group(gate.w, group);
+    gate.multiply(run, group, gates + h * kRows, kBlock);
+    up.multiply(run, group, ups + h * kRows, kBlock);
+    const auto at = [&](const float* bias) { return bias == nullptr ? bias : bias + group * kRows; };
+    for (std::int64_t t = 0; t < run.n_pair; ++t) {
+      const std::int64_t place = t * kBlock + h * kRows;
+      const vf a = with_bias(load(gates + place), at(bias_gate), n_out);
+      const vf b = with_bias(load(ups + place), at(bias_up), n_out);
+      store(gates + place, activate(a, b, p.limit, p.alpha));
+    }
+  }
+  const RowSource from{gates, kBlock, gate.w.n_out() - part * kBlock, nullptr};
+  for (std::int64_t i = 0; i < n_tile(run.n_pair); ++i) {
+    const int n_row = tile_rows(run.n_pair, i);
+    make_tile_part(*p.down, from, i * kTile, n_row, part, hidden.at(run.first_tile + i));
+  }
+}
+
+// 16 outputs of down for all pairs of a run.
+void output_part(const Product& down, const PairRun& run, std::int64_t group, float* output) {
+  const std::int64_t n_embd = down.w.n_out();
+  const int n = rows_of_group(down.w, group);
+  float* const first = output + run.first_pair * n_embd + group * kRows;
+  if (n == kRows && down.bias == nullptr) {
+    down.multiply(run, group, first, n_embd);
+    return;
+  }
+  alignas(64) float out[kRunRows * kRows];
+  const float* bias = bias_of(down.bias, down.w, run.expert);
+  if (bias != nullptr) bias += group * kRows;
+  down.multiply(run, group, out, kRows);
+  for (std::int64_t t = 0; t < run.n_pair; ++t)
+    put(first + t * n_embd, with_bias(load(out + t * kRows), bias, n), n);
+}
+
+// One row's sum over its experts. All their outputs are read side by side, 64 values at a time.
+void combine(const ExpertsParams& p, const Grouping& g, const float* output, std::int64_t row) {
+  constexpr std::int64_t kStep = 64;
+  const std::int64_t n_embd = p.down->n_out();
+  float* const y = p.y + row * n_embd;
+  std::fill_n(y, n_embd, 0.0f);
+  for (std::int64_t k = 0; k < n_embd; k += kStep) {
+    const std::int64_t end = std::min(k + kStep, n_embd);
+    for (std::int64_t use = row * p.n_used; use < (row + 1) * p.n_used; ++use) {
+      const float weight = p.weights[use];
+      const float* from = output + g.pair_of_use[static_cast<std::size_t>(use)] * n_embd;
+      for (std::int64_t i = k; i < end; ++i) y[i] = y[i] + weight * from[i];
+    }
+  }
 }
 
 }  // namespace
 
 void experts(const ExpertsParams& p, ThreadPool& pool) {
-  const PackedMatrix &gate = *p.gate, &up = *p.up, &down = *p.down;
-  const std::int64_t n_ff = gate.n_out(), n_embd = down.n_out();
-  const Grouping g = group_by_expert(p);
-  const std::int64_t n_pair = p.n_tok * p.n_used;
+  const std::int64_t n_embd = p.down->n_out();
+  const Grouping g = group_by_expert(p.expert_ids, p.n_tok, p.n_used, p.gate->n_expert());
 
-  const RowSource rows{p.x, gate.n_in(), gate.n_in(), g.row_of_pair.data()};
-  const std::vector<TileInput> gate_in = make_tiles(gate, g, rows, 0, pool);
-  const std::vector<TileInput> up_in =
-      share_tiles(gate, up) ? gate_in : make_tiles(up, g, rows, 4, pool);
-  const TileKernel gate_kernel = tile_product(gate.info().type).kernel;
-  const TileKernel up_kernel = tile_product(up.info().type).kernel;
-  float* const hidden = pool.buffer<float>(1, n_pair * n_ff);
-  for_each_band(g, gate.n_group(), pool, [&](const Run& run, std::int64_t group) {
-    alignas(64) float gates[kBand * kTile * kRows], ups[kBand * kTile * kRows];
-    const int n = rows_of_group(gate, group);
-    const std::int64_t at = run.expert * n_ff + group * kRows;
-    const float* bias_gate = p.bias_gate == nullptr ? nullptr : p.bias_gate + at;
-    const float* bias_up = p.bias_up == nullptr ? nullptr : p.bias_up + at;
-    multiply(gate_kernel, gate, run, group, gate_in, gates);
-    multiply(up_kernel, up, run, group, up_in, ups);
-    for (std::int64_t t = 0; t < run.n_pair; ++t) {
-      const vf a = with_bias(load(gates + t * kRows), bias_gate, n);
-      const vf b = with_bias(load(ups + t * kRows), bias_up, n);
-      float* to = hidden + (run.first_pair + t) * n_ff + group * kRows;
-      put(to, activate(a, b, p.limit, p.alpha), n);
-    }
+  const Tiles gate_in = tiles_of_rows(p, *p.gate, g, 0, pool);
+  const Tiles up_in =
+      share_tiles(*p.gate, *p.up) ? gate_in : tiles_of_rows(p, *p.up, g, 4, pool);
+  const Tiles hidden(*p.down, g, 2, pool);
+  const Product gate{*p.gate, gate_in, p.bias_gate}, up{*p.up, up_in, p.bias_up};
+  const Product down{*p.down, hidden, p.bias_down};
+
+  const std::int64_t n_part = (p.gate->n_out() + kBlock - 1) / kBlock;
+  for_each_band(g, n_part, pool, [&](const PairRun& run, std::int64_t part) {
+    hidden_part(p, gate, up, run, part, hidden);
   });
-
-  const std::vector<TileInput> down_in =
-      make_tiles(down, g, {hidden, n_ff, n_ff, nullptr}, 2, pool);
-  const TileKernel down_kernel = tile_product(down.info().type).kernel;
-  float* const output = pool.buffer<float>(3, n_pair * n_embd);
-  for_each_band(g, down.n_group(), pool, [&](const Run& run, std::int64_t group) {
-    alignas(64) float out[kBand * kTile * kRows];
-    const int n = rows_of_group(down, group);
-    const float* bias =
-        p.bias_down == nullptr ? nullptr : p.bias_down + run.expert * n_embd + group * kRows;
-    multiply(down_kernel, down, run, group, down_in, out);
-    for (std::int64_t t = 0; t < run.n_pair; ++t) {
-      float* to = output + (run.first_pair + t) * n_embd + group * kRows;
-      put(to, with_bias(load(out + t * kRows), bias, n), n);
-    }
+  float* const output = pool.buffer<float>(3, p.n_tok * p.n_used * n_embd);
+  for_each_band(g, p.down->n_group(), pool, [&](const PairRun& run, std::int64_t group) {
+    output_part(down, run, group, output);
   });
-
-  pool.loop(p.n_tok, 16, [&](std::int64_t first, std::int64_t last, int) {
-    for (std::int64_t row = first; row < last; ++row) {
-      float* y = p.y + row * n_embd;
-      std::fill_n(y, n_embd, 0.0f);
-      for (std::int64_t use = row * p.n_used; use < (row + 1) * p.n_used; ++use) {
-        const float weight = p.weights[use];
-        const std::int64_t pair = g.pair_of_use[static_cast<std::size_t>(use)];
-        const float* from = output + pair * n_embd;
-        for (std::int64_t k = 0; k < n_embd; ++k) y[k] = y[k] + weight * from[k];
-      }
-    }
+  pool.loop(p.n_tok, 4, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t row = first; row < last; ++row) combine(p, g, output, row);
   });
 }
 

@@ -17,7 +17,7 @@ namespace junto::JUNTO_ISA {
 
 namespace {
 
-constexpr std::int64_t kFloatBand = 2;  // tiles of a band of floats: four bytes a value
+constexpr std::int64_t kBandBytes = 384 << 10;  // of rows that stay in the second-level cache
 
 struct F32 {
   static constexpr int kBytes = 64;
@@ -37,7 +37,10 @@ void float_rows(
     const u8* group, std::int64_t n_in, const RowRange& rows, float* out, std::int64_t stride) {
   const float* x = reinterpret_cast<const float*>(rows.tile) + rows.first * n_in;
   vf even[T], odd[T];
-  for (int t = 0; t < T; ++t) even[t] = odd[t] = set1(0.0f);
+  for (int t = 0; t < T; ++t) {
+    even[t] = odd[t] = set1(0.0f);
+    prefetch_far(out + t * stride);
+  }
   std::int64_t k = 0;
   for (; k + 2 <= n_in; k += 2) {
     prefetch_far(group + kAhead);
@@ -140,13 +143,47 @@ void make_tile(const PackedMatrix& weight,
   }
 }
 
+void make_tile_part(const PackedMatrix& weight,
+                    const RowSource& from,
+                    std::int64_t first,
+                    int n_row,
+                    std::int64_t part,
+                    std::uint8_t* to) {
+  const bool is_last = (part + 1) * kBlock >= weight.n_in();
+  if (weight.info().is_float) {
+    auto* x = reinterpret_cast<float*>(to) + part * kBlock;
+    const std::int64_t n = is_last ? weight.n_in() - part * kBlock : kBlock;
+    for (int t = 0; t < n_row; ++t)
+      std::copy_n(from.x + (first + t) * from.stride, n, x + t * weight.n_in());
+  } else {
+    const CodeSums& sums = tile_product(weight.info().type).sums;
+    const std::int64_t n = is_last ? n_block(weight) - part : 1;
+    quantise_tile(from, sums, first, n_row, n, to + part * n_row * kRowBlock);
+  }
+}
+
+void gather_tile(const PackedMatrix& weight,
+                 const std::uint8_t* rows,
+                 const std::int64_t* row,
+                 int n_row,
+                 std::uint8_t* to) {
+  const std::int64_t row_bytes = tile_bytes(weight, 1);
+  if (weight.info().is_float) {
+    for (int t = 0; t < n_row; ++t)
+      std::copy_n(rows + row[t] * row_bytes, row_bytes, to + t * row_bytes);
+  } else {
+    gather_rows(rows, row, n_row, n_block(weight), to);
+  }
+}
+
 void linear(const LinearParams& p, ThreadPool& pool) {
   const PackedMatrix& w = *p.weight;
   const TileKernel kernel = tile_product(w.info().type).kernel;
   const std::int64_t tiles = n_tile(p.n_row), full = tile_bytes(w, kTile);
   const u8* const input = make_tiles(p, tiles, full, pool);
-  // Rows go in bands whose activations stay in the second-level cache while the weights pass by.
-  const std::int64_t groups = w.n_group(), band = w.info().is_float ? kFloatBand : kBand;
+  // Rows go in bands that stay in the second-level cache while the weights pass by.
+  const std::int64_t groups = w.n_group();
+  const std::int64_t band = std::clamp<std::int64_t>(kBandBytes / full, 1, kBand);
   const std::int64_t bands = (tiles + band - 1) / band;
   const auto multiply = [&](std::int64_t first, std::int64_t last, int) {
     alignas(64) float part[kBand * kTile * kRows];
@@ -169,7 +206,7 @@ void linear(const LinearParams& p, ThreadPool& pool) {
               p.bias == nullptr ? part[t * kRows + r] : part[t * kRows + r] + p.bias[g * kRows + r];
     }
   };
-  const std::int64_t grain = std::max<std::int64_t>(1, groups * bands / (pool.size() * 16));
+  const std::int64_t grain = std::max<std::int64_t>(1, groups * bands / (pool.size() * 64));
   pool.loop(groups * bands, grain, multiply);
 }
 

@@ -46,6 +46,10 @@ struct LinearParams {
   float* y;
 };
 
+// make_tile       the tile of rows `first` on
+// make_tile_part  its k-values 32 * part on, 32 of them, or all that are left; these are what `from`
+//                 has
+// gather_tile     the tile of rows that lie as tiles of one row each, one behind the other
 JUNTO_DECLARE(TileProduct tile_product(Type type);
               std::int64_t tile_bytes(const PackedMatrix& weight, int n_row);
               void make_tile(const PackedMatrix& weight,
@@ -53,6 +57,17 @@ JUNTO_DECLARE(TileProduct tile_product(Type type);
                              std::int64_t first,
                              int n_row,
                              std::uint8_t* to);
+              void make_tile_part(const PackedMatrix& weight,
+                                  const RowSource& from,
+                                  std::int64_t first,
+                                  int n_row,
+                                  std::int64_t part,
+                                  std::uint8_t* to);
+              void gather_tile(const PackedMatrix& weight,
+                               const std::uint8_t* rows,
+                               const std::int64_t* row,
+                               int n_row,
+                               std::uint8_t* to);
               void linear(const LinearParams& params, ThreadPool& pool);)
 
 }  // namespace junto

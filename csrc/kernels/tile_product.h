@@ -36,18 +36,22 @@ constexpr std::int64_t kAhead = kRegisterRows >= kTile ? 6912 : 8192;
 // on they are fetched into the first.
 constexpr std::int64_t kNear = 2048;
 
-// Adds the products of n vectors of codes and 4 n activations.
-template <class Codec, int n>
-inline vi dot(vi acc, const vb* w, const std::int8_t* a) {
-  if constexpr (Codec::kSmall) {
+// Adds the products of n vectors of codes and 4 n activations of R rows side by side: with two, the
+// sums of one do not wait for each other (docs/performance.md).
+template <class Codec, int n, int R>
+inline void dot(vi (&acc)[R], const vb* w, const std::int8_t* a) {
+  if constexpr (Codec::kSmall && R == 1) {
 #pragma GCC unroll 2
-    for (int i = 0; i < n; i += 4) acc = dot16_small(acc, w + i, a + 4 * i);
+    for (int i = 0; i < n; i += 4) acc[0] = dot16_small(acc[0], w + i, a + 4 * i);
   } else {
 #pragma GCC unroll 8
     for (int i = 0; i < n; ++i)
-      acc = Codec::kWide ? dot4_wide(acc, w[i], a + 4 * i) : dot4(acc, w[i], a + 4 * i);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        const std::int8_t* four = a + r * kBlock + 4 * i;
+        acc[r] = Codec::kWide ? dot4_wide(acc[r], w[i], four) : dot4(acc[r], w[i], four);
+      }
   }
-  return acc;
 }
 
 // Rows `first` to `first` + T of a tile of `n_row`.
@@ -74,6 +78,30 @@ inline void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
   Codec::load(unit, i, to.codes, to.scale, to.minimum);
 }
 
+// Adds 32 k-values to the sums of R rows; codes, scales and sums begin with the first of them.
+template <class Codec, int R>
+inline void add_rows(const Unpacked<Codec>& w,
+                     const std::int8_t* codes,
+                     const float* scale,
+                     const float* sums,
+                     int n_row,
+                     vf* acc) {
+  constexpr int kPerGroup = 8 / Codec::kGroups;
+  const auto* starts = reinterpret_cast<const std::int32_t*>(sums);
+#pragma GCC unroll 2
+  for (int g = 0; g < Codec::kGroups; ++g) {
+    const int part = g * kPerGroup;
+    vi d[R];
+    for (int r = 0; r < R; ++r) d[r] = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + r]);
+    dot<Codec, kPerGroup, R>(d, w.codes + part, codes + 4 * part);
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r) {
+      acc[r] = fma(to_float(d[r]), mul(w.scale[g], set1(scale[r])), acc[r]);
+      if constexpr (Codec::kMinimum) acc[r] = fnma(w.minimum[g], set1(sums[g * n_row + r]), acc[r]);
+    }
+  }
+}
+
 // Adds 32 k-values to the sums of T rows. `block` is the block of a tile that holds them.
 template <class Codec, int T>
 inline void add_block(const Unpacked<Codec>& w,
@@ -81,23 +109,17 @@ inline void add_block(const Unpacked<Codec>& w,
                       const RowRange& rows,
                       vf (&acc)[T]) {
   static_assert(!Codec::kMinimum || Codec::kOffset == 0, "a tile has room for one of them");
-  constexpr int kPerGroup = 8 / Codec::kGroups;
+  constexpr int kPaired = kRegisterRows >= kTile ? T / 2 * 2 : 0;
   const int n_row = rows.n_row;
-  const auto* a = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
+  const auto* codes = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
   const auto* scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
   const float* sums = scale + n_row;
-  const auto* starts = reinterpret_cast<const std::int32_t*>(sums);
 #pragma GCC unroll kUnrolledRows
-  for (int t = 0; t < T; ++t) {
-#pragma GCC unroll 2
-    for (int g = 0; g < Codec::kGroups; ++g) {
-      const int part = g * kPerGroup;
-      vi d = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + t]);
-      d = dot<Codec, kPerGroup>(d, w.codes + part, a + t * kBlock + 4 * part);
-      acc[t] = fma(to_float(d), mul(w.scale[g], set1(scale[t])), acc[t]);
-      if constexpr (Codec::kMinimum) acc[t] = fnma(w.minimum[g], set1(sums[g * n_row + t]), acc[t]);
-    }
-  }
+  for (int t = 0; t < kPaired; t += 2)
+    add_rows<Codec, 2>(w, codes + t * kBlock, scale + t, sums + t, n_row, acc + t);
+#pragma GCC unroll kUnrolledRows
+  for (int t = kPaired; t < T; ++t)
+    add_rows<Codec, 1>(w, codes + t * kBlock, scale + t, sums + t, n_row, acc + t);
 }
 
 // All of k for T rows, unpacked on the way.
@@ -105,7 +127,10 @@ template <class Codec, int T>
 void rows_alone(
     const u8* group, std::int64_t n_unit, const RowRange& rows, float* out, std::int64_t stride) {
   vf acc[T];
-  for (vf& sum : acc) sum = set1(0.0f);
+  for (int t = 0; t < T; ++t) {
+    acc[t] = set1(0.0f);
+    prefetch_far(out + t * stride);  // rows lie far apart: the stores below would wait
+  }
   const u8* block = rows.tile;
   for (std::int64_t unit = 0; unit < n_unit; ++unit) {
     for (int i = 0; i < Codec::kTiles; ++i) {
@@ -134,7 +159,10 @@ void rows_of_chunk(const Chunk<Codec>& chunk,
                    float* out,
                    std::int64_t stride) {
   vf acc[T];
-  for (int t = 0; t < T; ++t) acc[t] = chunk.first_block == 0 ? set1(0.0f) : load(out + t * stride);
+  for (int t = 0; t < T; ++t) {
+    acc[t] = chunk.first_block == 0 ? set1(0.0f) : load(out + t * stride);
+    if (chunk.first_block == 0) prefetch_far(out + t * stride);
+  }
   const u8* block = rows.tile + chunk.first_block * rows.n_row * kRowBlock;
   for (int i = 0; i < chunk.n_block; ++i) {
     add_block<Codec, T>(chunk.blocks[i], block, rows, acc);
