@@ -37,10 +37,8 @@ void float_rows(
     const u8* group, std::int64_t n_in, const RowRange& rows, float* out, std::int64_t stride) {
   const float* x = reinterpret_cast<const float*>(rows.tile) + rows.first * n_in;
   vf even[T], odd[T];
-  for (int t = 0; t < T; ++t) {
-    even[t] = odd[t] = set1(0.0f);
-    prefetch_far(out + t * stride);
-  }
+  for (int t = 0; t < T; ++t) even[t] = odd[t] = set1(0.0f);
+  prefetch_rows<T>(out, stride);
   std::int64_t k = 0;
   for (; k + 2 <= n_in; k += 2) {
     prefetch_far(group + kAhead);

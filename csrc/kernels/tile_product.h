@@ -27,6 +27,10 @@ TileProduct legacy_product(Type type);
 TileProduct k_product(Type type);
 TileProduct iq_product(Type type);
 
+// Of the inside of a product: a call would send the sums through memory, and compilers make one where
+// a file has many types.
+#define JUNTO_INLINE [[gnu::always_inline]] inline
+
 // Bytes that prefetch runs ahead of the weights, into the second-level cache. At half of it, or into
 // the first, products of one row lose up to a third of the read bandwidth; a kibibyte more costs
 // AVX-512 7 % (docs/performance.md).
@@ -36,10 +40,16 @@ constexpr std::int64_t kAhead = kRegisterRows >= kTile ? 6912 : 8192;
 // on they are fetched into the first.
 constexpr std::int64_t kNear = 2048;
 
+// Fetches the places of T rows of a result: they lie so far apart that stores would wait.
+template <int T>
+JUNTO_INLINE void prefetch_rows(const float* out, std::int64_t stride) {
+  for (int t = 0; t < T; ++t) prefetch_far(out + t * stride);
+}
+
 // Adds the products of n vectors of codes and 4 n activations of R rows side by side: with two, the
 // sums of one do not wait for each other (docs/performance.md).
 template <class Codec, int n, int R>
-inline void dot(vi (&acc)[R], const vb* w, const std::int8_t* a) {
+JUNTO_INLINE void dot(vi (&acc)[R], const vb* w, const std::int8_t* a) {
   if constexpr (Codec::kSmall && R == 1) {
 #pragma GCC unroll 2
     for (int i = 0; i < n; i += 4) acc[0] = dot16_small(acc[0], w + i, a + 4 * i);
@@ -69,7 +79,7 @@ struct Unpacked {
 };
 
 template <class Codec>
-inline void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
+JUNTO_INLINE void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
   constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
   for (std::int64_t line = 0; line < kPart; line += 64)
     prefetch_far(unit + kPart * i + line + kAhead);
@@ -78,48 +88,50 @@ inline void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
   Codec::load(unit, i, to.codes, to.scale, to.minimum);
 }
 
-// Adds 32 k-values to the sums of R rows; codes, scales and sums begin with the first of them.
-template <class Codec, int R>
-inline void add_rows(const Unpacked<Codec>& w,
-                     const std::int8_t* codes,
-                     const float* scale,
-                     const float* sums,
-                     int n_row,
-                     vf* acc) {
+// Adds 32 k-values to the sums of the rows from kFirst to kEnd, R side by side. `block` is the block of
+// a tile that holds them.
+template <class Codec, int R, int kFirst, int kEnd, int T>
+JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
+                           const u8* block,
+                           const RowRange& rows,
+                           vf (&acc)[T]) {
+  static_assert(!Codec::kMinimum || Codec::kOffset == 0, "a tile has room for one of them");
   constexpr int kPerGroup = 8 / Codec::kGroups;
+  const int n_row = rows.n_row;
+  const auto* a = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
+  const auto* scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
+  const float* sums = scale + n_row;
   const auto* starts = reinterpret_cast<const std::int32_t*>(sums);
+#pragma GCC unroll kUnrolledRows
+  for (int t = kFirst; t < kEnd; t += R) {
 #pragma GCC unroll 2
-  for (int g = 0; g < Codec::kGroups; ++g) {
-    const int part = g * kPerGroup;
-    vi d[R];
-    for (int r = 0; r < R; ++r) d[r] = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + r]);
-    dot<Codec, kPerGroup, R>(d, w.codes + part, codes + 4 * part);
+    for (int g = 0; g < Codec::kGroups; ++g) {
+      const int part = g * kPerGroup;
+      vi d[R];
 #pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) {
-      acc[r] = fma(to_float(d[r]), mul(w.scale[g], set1(scale[r])), acc[r]);
-      if constexpr (Codec::kMinimum) acc[r] = fnma(w.minimum[g], set1(sums[g * n_row + r]), acc[r]);
+      for (int r = 0; r < R; ++r)
+        d[r] = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + t + r]);
+      dot<Codec, kPerGroup, R>(d, w.codes + part, a + t * kBlock + 4 * part);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        vf& sum = acc[t + r];
+        sum = fma(to_float(d[r]), mul(w.scale[g], set1(scale[t + r])), sum);
+        if constexpr (Codec::kMinimum)
+          sum = fnma(w.minimum[g], set1(sums[g * n_row + t + r]), sum);
+      }
     }
   }
 }
 
-// Adds 32 k-values to the sums of T rows. `block` is the block of a tile that holds them.
+// The same for all rows, where there are registers for it in pairs.
 template <class Codec, int T>
-inline void add_block(const Unpacked<Codec>& w,
-                      const u8* block,
-                      const RowRange& rows,
-                      vf (&acc)[T]) {
-  static_assert(!Codec::kMinimum || Codec::kOffset == 0, "a tile has room for one of them");
+JUNTO_INLINE void add_block(const Unpacked<Codec>& w,
+                            const u8* block,
+                            const RowRange& rows,
+                            vf (&acc)[T]) {
   constexpr int kPaired = kRegisterRows >= kTile ? T / 2 * 2 : 0;
-  const int n_row = rows.n_row;
-  const auto* codes = reinterpret_cast<const std::int8_t*>(block) + rows.first * kBlock;
-  const auto* scale = reinterpret_cast<const float*>(block + n_row * kBlock) + rows.first;
-  const float* sums = scale + n_row;
-#pragma GCC unroll kUnrolledRows
-  for (int t = 0; t < kPaired; t += 2)
-    add_rows<Codec, 2>(w, codes + t * kBlock, scale + t, sums + t, n_row, acc + t);
-#pragma GCC unroll kUnrolledRows
-  for (int t = kPaired; t < T; ++t)
-    add_rows<Codec, 1>(w, codes + t * kBlock, scale + t, sums + t, n_row, acc + t);
+  add_rows<Codec, 2, 0, kPaired>(w, block, rows, acc);
+  add_rows<Codec, 1, kPaired, T>(w, block, rows, acc);
 }
 
 // All of k for T rows, unpacked on the way.
@@ -127,10 +139,8 @@ template <class Codec, int T>
 void rows_alone(
     const u8* group, std::int64_t n_unit, const RowRange& rows, float* out, std::int64_t stride) {
   vf acc[T];
-  for (int t = 0; t < T; ++t) {
-    acc[t] = set1(0.0f);
-    prefetch_far(out + t * stride);  // rows lie far apart: the stores below would wait
-  }
+  for (vf& sum : acc) sum = set1(0.0f);
+  prefetch_rows<T>(out, stride);
   const u8* block = rows.tile;
   for (std::int64_t unit = 0; unit < n_unit; ++unit) {
     for (int i = 0; i < Codec::kTiles; ++i) {
@@ -159,10 +169,9 @@ void rows_of_chunk(const Chunk<Codec>& chunk,
                    float* out,
                    std::int64_t stride) {
   vf acc[T];
-  for (int t = 0; t < T; ++t) {
-    acc[t] = chunk.first_block == 0 ? set1(0.0f) : load(out + t * stride);
-    if (chunk.first_block == 0) prefetch_far(out + t * stride);
-  }
+  const bool is_first = chunk.first_block == 0;
+  for (int t = 0; t < T; ++t) acc[t] = is_first ? set1(0.0f) : load(out + t * stride);
+  if (is_first) prefetch_rows<T>(out, stride);
   const u8* block = rows.tile + chunk.first_block * rows.n_row * kRowBlock;
   for (int i = 0; i < chunk.n_block; ++i) {
     add_block<Codec, T>(chunk.blocks[i], block, rows, acc);

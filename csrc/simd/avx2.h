@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/prefetch.h"
+
 namespace junto::JUNTO_ISA {
 
 inline constexpr int kVectors = 8;  // whole vf that fit in registers
@@ -323,10 +325,5 @@ inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
           dot16_small(acc.b, {w[0].b, w[1].b, w[2].b, w[3].b}, v)};
 }
 #endif
-
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-
-// Into the second-level cache: it has more misses under way than the first.
-inline void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace junto::JUNTO_ISA

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/prefetch.h"
+
 namespace junto::JUNTO_ISA {
 
 inline constexpr int kVectors = 32;  // whole vf that fit in registers
@@ -205,10 +207,5 @@ inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
   for (int i = 0; i < 4; ++i) acc = dot4(acc, w[i], a + 4 * i);
   return acc;
 }
-
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
-
-// Into the second-level cache: it has more misses under way than the first.
-inline void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace junto::JUNTO_ISA

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/prefetch.h"
+
 namespace junto::JUNTO_ISA {
 
 inline constexpr int kVectors = 8;  // whole vf that fit in registers
@@ -325,10 +327,5 @@ inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {
   for (int i = 0; i < 4; ++i) acc = dot4(acc, w[i], a + 4 * i);
   return acc;
 }
-
-inline void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
-
-// Into the second-level cache.
-inline void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace junto::JUNTO_ISA
