@@ -69,7 +69,7 @@ inline void multiply_add(
   for (int64_t j = first; j < last; ++j) {
     const T* from = b.m.row(j);
     if (b.to_next != 0)
-      for (int w = 0; w < 16 * W; w += kLine) prefetch(from + b.to_next + w);
+      for (int w = 0; w < 16 * W; w += kLine) prefetch_far(from + b.to_next + w);
     vf row[W];
     for (int w = 0; w < W; ++w)
       row[w] = n_part == 0 ? widen(from + 16 * w) : widen_part(from, n_part);

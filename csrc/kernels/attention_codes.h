@@ -63,8 +63,8 @@ inline void multiply_codes(Matrix<const float> a,
                            vf (&sum)[N][W]) {
   for (int64_t j = 0; j < n_row; j += 2, codes += bytes_of_rows<kBits>(n_lane)) {
     if (to_next != 0) {
-      prefetch(codes + to_next);
-      if constexpr (kBits == 8) prefetch(codes + to_next + n_lane);
+      prefetch_far(codes + to_next);
+      if constexpr (kBits == 8) prefetch_far(codes + to_next + n_lane);
     }
     vf even[W], odd[W];
     for (int w = 0; w < W; ++w) read_rows<kBits>(codes + 16 * w, n_lane, even[w], odd[w]);
