@@ -147,7 +147,9 @@ void hidden_part(const ExpertsParams& p,
     const int n_out = rows_of_group(gate.w, group);
     gate.multiply(run, group, gates + h * kRows, kBlock);
     up.multiply(run, group, ups + h * kRows, kBlock);
-    const auto at = [&](const float* bias) { return bias == nullptr ? bias : bias + group * kRows; };
+    const auto at = [&](const float* bias) {
+      return bias == nullptr ? bias : bias + group * kRows;
+    };
     for (std::int64_t t = 0; t < run.n_pair; ++t) {
       const std::int64_t place = t * kBlock + h * kRows;
       const vf a = with_bias(load(gates + place), at(bias_gate), n_out);
@@ -202,8 +204,7 @@ void experts(const ExpertsParams& p, ThreadPool& pool) {
   const Grouping g = group_by_expert(p.expert_ids, p.n_tok, p.n_used, p.gate->n_expert());
 
   const Tiles gate_in = tiles_of_rows(p, *p.gate, g, 0, pool);
-  const Tiles up_in =
-      share_tiles(*p.gate, *p.up) ? gate_in : tiles_of_rows(p, *p.up, g, 4, pool);
+  const Tiles up_in = share_tiles(*p.gate, *p.up) ? gate_in : tiles_of_rows(p, *p.up, g, 4, pool);
   const Tiles hidden(*p.down, g, 2, pool);
   const Product gate{*p.gate, gate_in, p.bias_gate}, up{*p.up, up_in, p.bias_up};
   const Product down{*p.down, hidden, p.bias_down};

@@ -47,7 +47,8 @@ struct LinearParams {
 };
 
 // make_tile       the tile of rows `first` on
-// make_tile_part  its k-values 32 * part on, 32 of them, or all that are left; these are what `from`
+// make_tile_part  its k-values 32 * part on, 32 of them, or all that are left; these are what
+// `from`
 //                 has
 // gather_tile     the tile of rows that lie as tiles of one row each, one behind the other
 JUNTO_DECLARE(TileProduct tile_product(Type type);

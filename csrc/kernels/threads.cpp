@@ -62,8 +62,7 @@ Pieces take(std::atomic<std::uint64_t>& ends, bool from_front) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int n_threads)
-    : ranges_(static_cast<std::size_t>(std::max(n_threads, 1))) {
+ThreadPool::ThreadPool(int n_threads) : ranges_(static_cast<std::size_t>(std::max(n_threads, 1))) {
   for (int i = 1; i < n_threads; ++i) {
     workers_.emplace_back([this, i] { work(i); });
   }
@@ -133,7 +132,7 @@ void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {
 
 void ThreadPool::call(Pieces pieces, int thread) const {
   for (std::int64_t i = pieces.first; i < pieces.first + pieces.n; ++i)
-    (*body_)(i * grain_, std::min(n_, (i + 1) * grain_), thread);
+    (*body_)(i* grain_, std::min(n_, (i + 1) * grain_), thread);
 }
 
 void ThreadPool::share(int thread) {

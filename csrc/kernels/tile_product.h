@@ -27,13 +27,13 @@ TileProduct legacy_product(Type type);
 TileProduct k_product(Type type);
 TileProduct iq_product(Type type);
 
-// Of the inside of a product: a call would send the sums through memory, and compilers make one where
-// a file has many types.
+// Of the inside of a product: a call would send the sums through memory, and compilers make one
+// where a file has many types.
 #define JUNTO_INLINE [[gnu::always_inline]] inline
 
-// Bytes that prefetch runs ahead of the weights, into the second-level cache. At half of it, or into
-// the first, products of one row lose up to a third of the read bandwidth; a kibibyte more costs
-// AVX-512 7 % (docs/performance.md).
+// Bytes that prefetch runs ahead of the weights, into the second-level cache. At half of it, or
+// into the first, products of one row lose up to a third of the read bandwidth; a kibibyte more
+// costs AVX-512 7 % (docs/performance.md).
 constexpr std::int64_t kAhead = kRegisterRows >= kTile ? 6912 : 8192;
 
 // Codes of 8 bits need so little work that AVX-512 waits for the second-level cache, too: from here
@@ -88,8 +88,8 @@ JUNTO_INLINE void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
   Codec::load(unit, i, to.codes, to.scale, to.minimum);
 }
 
-// Adds 32 k-values to the sums of the rows from kFirst to kEnd, R side by side. `block` is the block of
-// a tile that holds them.
+// Adds 32 k-values to the sums of the rows from kFirst to kEnd, R side by side. `block` is the
+// block of a tile that holds them.
 template <class Codec, int R, int kFirst, int kEnd, int T>
 JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
                            const u8* block,
@@ -116,8 +116,7 @@ JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
       for (int r = 0; r < R; ++r) {
         vf& sum = acc[t + r];
         sum = fma(to_float(d[r]), mul(w.scale[g], set1(scale[t + r])), sum);
-        if constexpr (Codec::kMinimum)
-          sum = fnma(w.minimum[g], set1(sums[g * n_row + t + r]), sum);
+        if constexpr (Codec::kMinimum) sum = fnma(w.minimum[g], set1(sums[g * n_row + t + r]), sum);
       }
     }
   }
