@@ -47,9 +47,7 @@ struct LinearParams {
 };
 
 // make_tile       the tile of rows `first` on
-// make_tile_part  its k-values 32 * part on, 32 of them, or all that are left; these are what
-// `from`
-//                 has
+// make_tile_part  its k-values 32 * part on, 32 or all that are left, which `from` begins with
 // gather_tile     the tile of rows that lie as tiles of one row each, one behind the other
 JUNTO_DECLARE(TileProduct tile_product(Type type);
               std::int64_t tile_bytes(const PackedMatrix& weight, int n_row);

@@ -131,8 +131,10 @@ void ThreadPool::run(std::int64_t n, std::int64_t grain, Body body) {
 }
 
 void ThreadPool::call(Pieces pieces, int thread) const {
-  for (std::int64_t i = pieces.first; i < pieces.first + pieces.n; ++i)
-    (*body_)(i* grain_, std::min(n_, (i + 1) * grain_), thread);
+  for (std::int64_t i = 0; i < pieces.n; ++i) {
+    const std::int64_t first = (pieces.first + i) * grain_;
+    (*body_)(first, std::min(n_, first + grain_), thread);
+  }
 }
 
 void ThreadPool::share(int thread) {
