@@ -30,7 +30,7 @@ def features_of_this_machine() -> set[str]:
     line = next(line for line in CPUINFO.read_text().splitlines() if line.startswith(heads))
     flags = set(line.split(":", 1)[1].split())
     if platform.machine() == "aarch64":
-        return {"neon", *flags & {"asimddp"}}
+        return {"neon", *flags & {"asimddp", "i8mm"}}
     return {name for name in X86_NAMES if LINUX_NAMES.get(name, name) in flags}
 
 

@@ -38,10 +38,10 @@ if [ ! -e "$system/usr/bin/python3.11" ]; then
   # Debian's pyconfig.h looks for the one of its architecture beside python3.11.
   ln -sfn ../aarch64-linux-gnu "$system/usr/include/python3.11/aarch64-linux-gnu"
 fi
-if [ ! -e "$packages/pytest" ]; then
+if [ ! -e "$packages/gguf" ]; then
   "$bin/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]\
-["dependencies"], "pytest>=8.3", "hypothesis>=6.100", sep="\n")' >"$build/requirements.txt"
-  "$bin/python" -m pip install -qq --disable-pip-version-check --target "$packages" \
+["dependencies"], "pytest>=8.3", "hypothesis>=6.100", "gguf>=0.17", sep="\n")' >"$build/requirements.txt"
+  "$bin/python" -m pip install -qq --disable-pip-version-check --upgrade --target "$packages" \
     --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 --python-version 3.11 \
     --only-binary=:all: -r "$build/requirements.txt"
 fi
@@ -60,13 +60,29 @@ mkdir -p "$build/package"
 cp -rs "$PWD/src/junto" "$build/package/junto"
 cp "$build/extension/_kernels$suffix" "$build/package/junto/"
 
+# emulated PROCESSOR ARGUMENTS: runs the interpreter on a processor that qemu plays.
 emulated() {
   PYTHONPATH=$build/package:$packages PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 \
-    qemu-aarch64 -L "$system" "$system/usr/bin/python3.11" "$@"
+    qemu-aarch64 -cpu "$1" -L "$system" "$system/usr/bin/python3.11" "${@:2}"
 }
 
-emulated -c 'from junto import _kernels as k; print(k.build(), k.cpu_features(), k.levels())'
-if [ $# -eq 0 ]; then
-  set -- -k "not portable" tests/kernels
+# expect PROCESSOR LEVELS: what junto finds there, best first.
+expect() {
+  found=$(emulated "$1" -c 'from junto import _kernels; print(*_kernels.levels())')
+  [ "$found" = "$2" ] || { echo "wrong: $1 has levels '$found', expected '$2'"; exit 1; }
+  echo "$1: levels $found"
+}
+
+test_on() { emulated "$1" -m pytest -q -p no:cacheprovider "${@:2}"; }
+
+expect cortex-a72 "portable"
+expect neoverse-n1 "neon portable"
+expect max "i8mm neon portable"
+if [ $# -gt 0 ]; then
+  test_on max "$@"
+else
+  # A processor refuses what it lacks, so this one proves that neon has no instruction of i8mm.
+  test_on neoverse-n1 -k "not portable" tests/kernels
+  # i8mm differs in its products.
+  test_on max -k i8mm tests/kernels tests/models/test_cpu_backend.py
 fi
-emulated -m pytest -q -p no:cacheprovider "$@"

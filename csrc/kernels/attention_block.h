@@ -25,7 +25,7 @@ using f16 = std::uint16_t;
 
 constexpr int64_t kPositions = 64;  // of a block
 constexpr int64_t kPairs = 4;       // pairs whose sums stay in registers together
-constexpr int kWide = kRegisters >= 32 ? 4 : 1;
+constexpr int kWide = kVectors >= 32 ? 4 : 1;
 constexpr float kNothing = std::numeric_limits<float>::lowest();  // maximum of no scores
 
 inline int64_t whole_vectors(int64_t n) { return (n + 15) / 16 * 16; }

@@ -109,6 +109,7 @@ std::vector<std::string_view> cpu_features() {
   std::vector<std::string_view> names = {"neon"};
 #if defined(__linux__)
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) names.push_back("asimddp");
+  if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) names.push_back("i8mm");
 #endif
   return names;
 }

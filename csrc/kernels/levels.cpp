@@ -31,6 +31,7 @@ const std::vector<Entry>& entries() {
 #endif
       {"avx2", Level::avx2, {"avx2", "fma", "f16c"}},
 #elif defined(__aarch64__)
+      {"i8mm", Level::i8mm, {"neon", "asimddp", "i8mm"}},
       {"neon", Level::neon, {"neon", "asimddp"}},
 #endif
       {"portable", Level::portable, {}},

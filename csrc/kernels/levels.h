@@ -18,14 +18,20 @@ namespace junto {
       with(avx512, __VA_ARGS__)
 #define JUNTO_COMPLETE_LEVELS(with, ...) \
   with(portable, __VA_ARGS__) with(avx2, __VA_ARGS__) with(avx512, __VA_ARGS__)
-// AVX-VNNI adds products of bytes to AVX2, so whatever has none is there once for both.
+// AVX-VNNI adds products of bytes to AVX2, as i8mm does to NEON, so whatever has none is there once
+// for both.
 namespace avx2 {}
 namespace avxvnni {
 using namespace avx2;
 }
 #elif defined(__aarch64__)
-#define JUNTO_LEVELS(with, ...) with(portable, __VA_ARGS__) with(neon, __VA_ARGS__)
-#define JUNTO_COMPLETE_LEVELS JUNTO_LEVELS
+#define JUNTO_LEVELS(with, ...) \
+  with(portable, __VA_ARGS__) with(neon, __VA_ARGS__) with(i8mm, __VA_ARGS__)
+#define JUNTO_COMPLETE_LEVELS(with, ...) with(portable, __VA_ARGS__) with(neon, __VA_ARGS__)
+namespace neon {}
+namespace i8mm {
+using namespace neon;
+}
 #else
 #define JUNTO_LEVELS(with, ...) with(portable, __VA_ARGS__)
 #define JUNTO_COMPLETE_LEVELS JUNTO_LEVELS

@@ -19,10 +19,27 @@ namespace {
 
 using std::int64_t;
 
-constexpr int kChains = kVectors >= 32 ? 16 : std::max(1, kVectors / 2);
+constexpr int kChains = kVectors >= 32 ? 16 : std::max(1, kVectors / (kHasMatrix ? 1 : 2));
 constexpr int kTable = 16;               // steps until the operands come again
 constexpr int64_t kReadGrain = 1 << 18;  // floats that one thread takes at a time: 1 MB
 constexpr int64_t kReadStep = 4 * 16;    // floats of one step
+
+// Sums of the products of bytes of kWidth steps side by side.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr int kWidth = 4;  // 8 k-values of two rows
+struct Sums {
+  vi2 rows = join_rows(set1_i32(0), set1_i32(0));
+  void add(vb w, const std::int8_t* a) { rows = dot8(rows, w, w, vld1q_s8(a)); }
+  vi total() const { return add_i32(first_row(rows), second_row(rows)); }
+};
+#else
+constexpr int kWidth = 1;
+struct Sums {
+  vi row = set1_i32(0);
+  void add(vb w, const std::int8_t* a) { row = dot4(row, w, a); }
+  vi total() const { return row; }
+};
+#endif
 
 template <class F>
 double seconds(const F& run) {
@@ -65,13 +82,13 @@ double dot_rate(int64_t n_piece, int64_t n_step, ThreadPool& pool) {
     pool.loop(n_piece, 1, [&](int64_t first, int64_t last, int) {
       const vb w = load_bytes(weights);
       for (int64_t piece = first; piece < last; ++piece) {
-        vi sums[kChains];
-        for (vi& sum : sums) sum = set1_i32(0);
+        Sums sums[std::max(1, kChains / kWidth)];
         for (int64_t step = 0; step < n_step; ++step)
           for (const std::int8_t* a = table; a != end; a += kChains * 4)
-            for (int i = 0; i < kChains; ++i) sums[i] = dot4(sums[i], w, a + 4 * i);
-        for (int i = 1; i < kChains; ++i) sums[0] = add_i32(sums[0], sums[i]);
-        store(sinks + 16 * piece, to_float(sums[0]));
+            for (int i = 0; i < kChains; i += kWidth) sums[i / kWidth].add(w, a + 4 * i);
+        vi total = set1_i32(0);
+        for (const Sums& sum : sums) total = add_i32(total, sum.total());
+        store(sinks + 16 * piece, to_float(total));
       }
     });
   });

@@ -46,11 +46,56 @@ JUNTO_INLINE void prefetch_rows(const float* out, std::int64_t stride) {
   for (int t = 0; t < T; ++t) prefetch_far(out + t * stride);
 }
 
+// Rows `first` to `first` + T of a tile of `n_row`.
+struct RowRange {
+  const u8* tile;
+  int n_row, first;
+};
+
+// 32 k-values of 16 outputs, as a codec unpacks them.
+template <class C>
+struct Unpacked {
+  using Codec = C;
+  static constexpr bool kZipped = false;
+  vb codes[8];
+  vf scale[Codec::kGroups];
+  vf minimum[Codec::kGroups];  // of types that have one
+};
+
+// The same for products of matrices: neighbours among the codes are zipped.
+template <class C>
+struct Zipped : Unpacked<C> {
+  static constexpr bool kZipped = true;
+};
+
+template <class Codec>
+JUNTO_INLINE void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
+  constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
+  for (std::int64_t line = 0; line < kPart; line += 64)
+    prefetch_far(unit + kPart * i + line + kAhead);
+  if constexpr (kRegisterRows >= kTile && kPart > 512)
+    for (std::int64_t line = 0; line < kPart; line += 64) prefetch(unit + kPart * i + line + kNear);
+  Codec::load(unit, i, to.codes, to.scale, to.minimum);
+}
+template <class Codec>
+JUNTO_INLINE void unpack(const u8* unit, int i, Zipped<Codec>& to) {
+  unpack(unit, i, static_cast<Unpacked<Codec>&>(to));
+  for (int j = 0; j < 8; j += 2) zip_codes(to.codes[j], to.codes[j + 1]);
+}
+
 // Adds the products of n vectors of codes and 4 n activations of R rows side by side: with two, the
 // sums of one do not wait for each other (docs/performance.md).
-template <class Codec, int n, int R>
+template <class Weights, int n, int R>
 JUNTO_INLINE void dot(vi (&acc)[R], const vb* w, const std::int8_t* a) {
-  if constexpr (Codec::kSmall && R == 1) {
+  using Codec = typename Weights::Codec;
+  if constexpr (Weights::kZipped) {
+    const std::int8_t* last = a + (R - 1) * kBlock;  // a row alone goes with itself
+    auto sums = join_rows(acc[0], acc[R - 1]);
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i += 4) sums = dot16(sums, w + i, a + 4 * i, last + 4 * i);
+    acc[0] = first_row(sums);
+    if constexpr (R == 2) acc[1] = second_row(sums);
+  } else if constexpr (Codec::kSmall && R == 1) {
 #pragma GCC unroll 2
     for (int i = 0; i < n; i += 4) acc[0] = dot16_small(acc[0], w + i, a + 4 * i);
   } else {
@@ -64,37 +109,11 @@ JUNTO_INLINE void dot(vi (&acc)[R], const vb* w, const std::int8_t* a) {
   }
 }
 
-// Rows `first` to `first` + T of a tile of `n_row`.
-struct RowRange {
-  const u8* tile;
-  int n_row, first;
-};
-
-// 32 k-values of 16 outputs, as a codec unpacks them.
-template <class Codec>
-struct Unpacked {
-  vb codes[8];
-  vf scale[Codec::kGroups];
-  vf minimum[Codec::kGroups];  // of types that have one
-};
-
-template <class Codec>
-JUNTO_INLINE void unpack(const u8* unit, int i, Unpacked<Codec>& to) {
-  constexpr std::int64_t kPart = Codec::kUnitBytes / Codec::kTiles;
-  for (std::int64_t line = 0; line < kPart; line += 64)
-    prefetch_far(unit + kPart * i + line + kAhead);
-  if constexpr (kRegisterRows >= kTile && kPart > 512)
-    for (std::int64_t line = 0; line < kPart; line += 64) prefetch(unit + kPart * i + line + kNear);
-  Codec::load(unit, i, to.codes, to.scale, to.minimum);
-}
-
 // Adds 32 k-values to the sums of the rows from kFirst to kEnd, R side by side. `block` is the
 // block of a tile that holds them.
-template <class Codec, int R, int kFirst, int kEnd, int T>
-JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
-                           const u8* block,
-                           const RowRange& rows,
-                           vf (&acc)[T]) {
+template <int R, int kFirst, int kEnd, class Weights, int T>
+JUNTO_INLINE void add_rows(const Weights& w, const u8* block, const RowRange& rows, vf (&acc)[T]) {
+  using Codec = typename Weights::Codec;
   static_assert(!Codec::kMinimum || Codec::kOffset == 0, "a tile has room for one of them");
   constexpr int kPerGroup = 8 / Codec::kGroups;
   const int n_row = rows.n_row;
@@ -111,7 +130,7 @@ JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r)
         d[r] = set1_i32(Codec::kOffset == 0 ? 0 : starts[g * n_row + t + r]);
-      dot<Codec, kPerGroup, R>(d, w.codes + part, a + t * kBlock + 4 * part);
+      dot<Weights, kPerGroup, R>(d, w.codes + part, a + t * kBlock + 4 * part);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) {
         vf& sum = acc[t + r];
@@ -123,14 +142,11 @@ JUNTO_INLINE void add_rows(const Unpacked<Codec>& w,
 }
 
 // The same for all rows, where there are registers for it in pairs.
-template <class Codec, int T>
-JUNTO_INLINE void add_block(const Unpacked<Codec>& w,
-                            const u8* block,
-                            const RowRange& rows,
-                            vf (&acc)[T]) {
-  constexpr int kPaired = kRegisterRows >= kTile ? T / 2 * 2 : 0;
-  add_rows<Codec, 2, 0, kPaired>(w, block, rows, acc);
-  add_rows<Codec, 1, kPaired, T>(w, block, rows, acc);
+template <class Weights, int T>
+JUNTO_INLINE void add_block(const Weights& w, const u8* block, const RowRange& rows, vf (&acc)[T]) {
+  constexpr int kPaired = kRegisterRows >= kTile || Weights::kZipped ? T / 2 * 2 : 0;
+  add_rows<2, 0, kPaired>(w, block, rows, acc);
+  add_rows<1, kPaired, T>(w, block, rows, acc);
 }
 
 // All of k for T rows, unpacked on the way.
@@ -145,7 +161,7 @@ void rows_alone(
     for (int i = 0; i < Codec::kTiles; ++i) {
       Unpacked<Codec> w;
       unpack(group, i, w);
-      add_block<Codec, T>(w, block, rows, acc);
+      add_block(w, block, rows, acc);
       block += rows.n_row * kRowBlock;
     }
     group += Codec::kUnitBytes;
@@ -157,7 +173,7 @@ void rows_alone(
 template <class Codec>
 struct Chunk {
   static constexpr int kBlocks = 16;
-  Unpacked<Codec> blocks[kBlocks];
+  std::conditional_t<kHasMatrix, Zipped<Codec>, Unpacked<Codec>> blocks[kBlocks];
   int n_block;
   std::int64_t first_block;
 };
@@ -173,7 +189,7 @@ void rows_of_chunk(const Chunk<Codec>& chunk,
   if (is_first) prefetch_rows<T>(out, stride);
   const u8* block = rows.tile + chunk.first_block * rows.n_row * kRowBlock;
   for (int i = 0; i < chunk.n_block; ++i) {
-    add_block<Codec, T>(chunk.blocks[i], block, rows, acc);
+    add_block(chunk.blocks[i], block, rows, acc);
     block += rows.n_row * kRowBlock;
   }
   for (int t = 0; t < T; ++t) store(out + t * stride, acc[t]);

@@ -20,6 +20,9 @@ inline constexpr int kRegisterRows = 4;
 // Rows for which a product kernel has code of their own; the others share it in a loop.
 inline constexpr int kUnrolledRows = 16;
 
+// Whether there are products of matrices of bytes: see neon.h.
+inline constexpr bool kHasMatrix = false;
+
 struct vf {
   __m256 a, b;
 };
@@ -32,8 +35,6 @@ struct vb {
 struct mask {
   __m256 a, b;
 };
-
-inline constexpr int kRegisters = 8;
 
 inline vf set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline vf load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }

@@ -25,6 +25,9 @@ inline constexpr int kRegisterRows = 16;
 // Rows for which a product kernel has code of their own; the others share it in a loop.
 inline constexpr int kUnrolledRows = 16;
 
+// Whether there are products of matrices of bytes: see neon.h.
+inline constexpr bool kHasMatrix = false;
+
 struct vf {
   __m512 v;
 };
@@ -35,8 +38,6 @@ struct vb {
   __m512i v;
 };
 using mask = __mmask16;
-
-inline constexpr int kRegisters = 32;  // vf that fit the registers
 
 inline vf set1(float x) { return {_mm512_set1_ps(x)}; }
 inline vf load(const float* p) { return {_mm512_loadu_ps(p)}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h on AArch64 with the dot product of Armv8.2: four registers for each vector.
+// simd.h on AArch64 with the dot product of Armv8.2: four registers for each vector. Where there
+// are products of matrices of bytes (i8mm), these come in too.
 #pragma once
 
 #include <arm_neon.h>
@@ -14,11 +15,19 @@ namespace junto::JUNTO_ISA {
 
 inline constexpr int kVectors = 8;  // whole vf that fit in registers
 
-// Rows of activations that a product kernel keeps in registers.
-inline constexpr int kRegisterRows = 4;
+// Rows of activations that a product kernel keeps in registers: with four, GCC keeps most sums in
+// memory, and has more to do.
+inline constexpr int kRegisterRows = 2;
 
 // Rows for which a product kernel has code of their own; the others share it in a loop.
 inline constexpr int kUnrolledRows = 16;
+
+// Whether there are products of matrices of bytes.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+inline constexpr bool kHasMatrix = true;
+#else
+inline constexpr bool kHasMatrix = false;
+#endif
 
 struct vf {
   float32x4_t a, b, c, d;
@@ -32,8 +41,6 @@ struct vb {
 struct mask {
   uint32x4_t a, b, c, d;
 };
-
-inline constexpr int kRegisters = 8;
 
 // f on each quarter.
 template <class To, class F, class... From>
@@ -308,6 +315,56 @@ inline int8x16_t repeat_four(const std::int8_t* a) {
   __builtin_memcpy(&four, a, 4);
   return vreinterpretq_s8_s32(vdupq_n_s32(four));
 }
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+
+inline vi dot4(vi acc, vb w, const std::int8_t* a) {
+  const int8x16_t v = repeat_four(a);
+  return quarters<vi>([=](q_i32 sum, q_u8 q) { return vusdotq_s32(sum, q, v); }, acc, w);
+}
+inline constexpr int kWideOffset = 128;
+inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) { return dot4(acc, w, a); }
+
+// An instruction multiplies 2 outputs of 8 k-values with 2 rows. That takes codes zipped, two
+// vectors at a time, and the sums of both rows in one place.
+struct vi2 {
+  vi low, high;  // outputs 0-1 (high: 2-3), 4-5, 8-9, 12-13; of each the first row, then the second
+};
+inline vi2 join_rows(vi x, vi y) {
+  return {quarters<vi>([](q_i32 p, q_i32 q) { return vzip1q_s32(p, q); }, x, y),
+          quarters<vi>([](q_i32 p, q_i32 q) { return vzip2q_s32(p, q); }, x, y)};
+}
+inline vi first_row(vi2 x) {
+  return quarters<vi>([](q_i32 p, q_i32 q) { return vuzp1q_s32(p, q); }, x.low, x.high);
+}
+inline vi second_row(vi2 x) {
+  return quarters<vi>([](q_i32 p, q_i32 q) { return vuzp2q_s32(p, q); }, x.low, x.high);
+}
+inline q_u8 zip_low(q_u8 x, q_u8 y) {
+  return vreinterpretq_u8_u32(vzip1q_u32(vreinterpretq_u32_u8(x), vreinterpretq_u32_u8(y)));
+}
+inline q_u8 zip_high(q_u8 x, q_u8 y) {
+  return vreinterpretq_u8_u32(vzip2q_u32(vreinterpretq_u32_u8(x), vreinterpretq_u32_u8(y)));
+}
+inline void zip_codes(vb& x, vb& y) {
+  const vb low = quarters<vb>([](q_u8 p, q_u8 q) { return zip_low(p, q); }, x, y);
+  y = quarters<vb>([](q_u8 p, q_u8 q) { return zip_high(p, q); }, x, y);
+  x = low;
+}
+inline vi2 dot8(vi2 acc, vb low, vb high, int8x16_t rows) {
+  const auto part = [=](q_i32 sum, q_u8 q) { return vusmmlaq_s32(sum, q, rows); };
+  return {quarters<vi>(part, acc.low, low), quarters<vi>(part, acc.high, high)};
+}
+// Adds the products of four zipped vectors with 16 activations of each of two rows.
+inline vi2 dot16(vi2 acc, const vb* w, const std::int8_t* first, const std::int8_t* second) {
+  const int64x2_t x = vreinterpretq_s64_s8(vld1q_s8(first));
+  const int64x2_t y = vreinterpretq_s64_s8(vld1q_s8(second));
+  acc = dot8(acc, w[0], w[1], vreinterpretq_s8_s64(vzip1q_s64(x, y)));
+  return dot8(acc, w[2], w[3], vreinterpretq_s8_s64(vzip2q_s64(x, y)));
+}
+
+#else
+
 // The machine multiplies signed bytes; codes of up to 127 are the same either way.
 inline vi dot4(vi acc, vb w, const std::int8_t* a) {
   const int8x16_t v = repeat_four(a);
@@ -321,6 +378,8 @@ inline vi dot4_wide(vi acc, vb w, const std::int8_t* a) {
   const q_u8 sign = vdupq_n_u8(0x80);
   return dot4(acc, quarters<vb>([=](q_u8 q) { return veorq_u8(q, sign); }, w), a);
 }
+
+#endif
 
 // Four dot4 one after the other, of codes below 32.
 inline vi dot16_small(vi acc, const vb* w, const std::int8_t* a) {

@@ -18,6 +18,9 @@ inline constexpr int kRegisterRows = 4;
 // Rows for which a product kernel has code of their own; the others share it in a loop.
 inline constexpr int kUnrolledRows = 1;
 
+// Whether there are products of matrices of bytes: see neon.h.
+inline constexpr bool kHasMatrix = false;
+
 struct vf {
   float v[16];
 };
@@ -30,8 +33,6 @@ struct vb {
 struct mask {
   bool v[16];
 };
-
-inline constexpr int kRegisters = 4;
 
 template <class F>
 inline vf lanes(F f) {

@@ -119,16 +119,28 @@ def test_the_largest_codes_do_not_saturate(level: str, type_name: str) -> None:
         np.testing.assert_allclose(linear(level, weight, x, 16), x.astype(float) @ w.T, rtol=1e-5)
 
 
-@pytest.mark.skipif("avxvnni" not in LEVELS, reason="needs AVX-VNNI, or `make vnni`")
 @pytest.mark.parametrize("type_name", QUANTISED)
-def test_vnni_changes_no_bit_of_avx2(type_name: str) -> None:
+@pytest.mark.parametrize(
+    ("level", "base"),
+    [
+        pytest.param(
+            *("avxvnni", "avx2"),
+            marks=pytest.mark.skipif("avxvnni" not in LEVELS, reason="AVX-VNNI, or `make vnni`"),
+        ),
+        pytest.param(
+            *("i8mm", "neon"),
+            marks=pytest.mark.skipif("i8mm" not in LEVELS, reason="i8mm, or `make aarch64`"),
+        ),
+    ],
+)
+def test_other_products_of_bytes_change_no_bit(level: str, base: str, type_name: str) -> None:
     """Sums of bytes are whole numbers: both give them exactly, and the rest is the same code."""
     n_out, n_in = 35, 2 * TYPES[type_name].n_per_block
     rows = stored_rows("w", type_name, n_out, n_in)
     weight = pack(type_name, [rows], n_in, _kernels.ThreadPool(1))
     x = affine("x", (7, n_in), 0.1, 1.0)
-    with_vnni = linear("avxvnni", weight, x, n_out)
-    np.testing.assert_array_equal(with_vnni, linear("avx2", weight, x, n_out))
+    got = linear(level, weight, x, n_out)
+    np.testing.assert_array_equal(got, linear(base, weight, x, n_out))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -20,14 +20,6 @@ def test_every_level_gives_one_rate_a_run(level: str) -> None:
         assert all(1e6 < rate < 1e15 for rate in rates)
 
 
-def test_wide_products_are_faster_than_plain_ones() -> None:
-    """By a factor of a hundred here; a third of that leaves room for a loaded machine."""
-    best, *_, plain = _kernels.levels()
-    if best != "avx512":
-        pytest.skip("needs AVX-512 with VNNI")
-    assert max(_kernels.peak_dot(best, POOL, 5)) > 5 * max(_kernels.peak_dot(plain, POOL, 5))
-
-
 def test_hostile_arguments_are_refused() -> None:
     level = _kernels.levels()[-1]
     with pytest.raises(ValueError, match="0 runs, expected 1 to 10000"):
