@@ -23,6 +23,7 @@ ROWS = (
     # measure looks on at a runner, however the facade came by it; library finds and fetches files
     # for commands, which hand paths to the facade: neither knows the other.
     {"model", "measure", "inspection", "library"},
+    {"assembly"},
     {"server"},
     {""},  # junto/__init__.py, the names that users import
     {"cli"},

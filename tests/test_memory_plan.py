@@ -110,7 +110,7 @@ def test_longest_context_is_where_the_plan_stops_fitting(tmp_path: Path) -> None
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     state = MemoryState(free * 2, free, None, None, None)
-    monkeypatch.setattr("junto.model.memory", lambda: state)
+    monkeypatch.setattr("junto.assembly.memory", lambda: state)
 
 
 def long_llama(folder: Path) -> Blueprint:

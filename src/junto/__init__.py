@@ -7,8 +7,9 @@ for event in model.chat([{"role": "user", "content": "Why is the sky blue?"}]):
     print(event.text, end="", flush=True)
 """
 
+from junto.assembly import load
 from junto.chat.events import Event
-from junto.model import Model, load
+from junto.model import Model
 from junto.reply import Piece, Reply
 from junto.text import Text, load_text
 

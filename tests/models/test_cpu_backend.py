@@ -15,9 +15,9 @@ import pytest
 
 import junto
 from junto import _kernels
+from junto.assembly import assemble
 from junto.cache import FLOAT32, KVType
 from junto.errors import RequestError
-from junto.model import assemble
 from junto.models.loading import locate, open_file
 from junto.ops.cpu import Cpu
 from junto.ops.reference import Reference

@@ -34,7 +34,7 @@ def rounded_yarn(blueprint: Blueprint) -> Blueprint:
 
 def load_as_llama_cpp(path: Path) -> junto.Model:
     """Load a GGUF with llama.cpp's reading of YaRN."""
-    return junto.model.assemble(rounded_yarn(locate(open_file(path))), Reference())
+    return junto.assembly.assemble(rounded_yarn(locate(open_file(path))), Reference())
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -76,7 +76,9 @@ def test_gpt2_differs_from_llama_cpp_by_its_table_of_gelu_alone(tmp_path: Path) 
     blueprint = locate(open_file(tiny.write_gguf(tmp_path / "gpt2.gguf")))
     golden = goldens.load("llama_cpp", tiny.golden)
     exact, rounded = (
-        goldens.error_at(golden, 1, junto.model.assemble(blueprint, ops).logits(golden.tokens[:1]))
+        goldens.error_at(
+            golden, 1, junto.assembly.assemble(blueprint, ops).logits(golden.tokens[:1])
+        )
         for ops in (Reference(), RoundedGelu())
     )
     assert exact > 20 * rounded

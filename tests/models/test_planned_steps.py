@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import junto
+from junto.assembly import assemble
 from junto.cache import FLOAT32, KVType
 from junto.errors import RequestError
-from junto.model import assemble
 from junto.models.loading import locate, open_file
 from junto.ops.contract import Forward, StepCache
 from junto.ops.cpu import Cpu

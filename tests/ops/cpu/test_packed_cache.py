@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from junto import _kernels
+from junto.assembly import assemble
 from junto.formats.tensor import Tensor
-from junto.model import Model, assemble
+from junto.model import Model
 from junto.models.loading import locate, open_file
 from junto.ops.cpu import Cpu
 from junto.ops.cpu.packed_cache import clear, kept, open_store

@@ -15,10 +15,11 @@ import pytest
 
 import junto
 from junto import _kernels
+from junto.assembly import assemble
 from junto.errors import FormatError, ModelError, RequestError
 from junto.formats.quant_types import TYPES, U8
 from junto.formats.tensor import Tensor
-from junto.model import Model, assemble
+from junto.model import Model
 from junto.models.loading import locate, open_file
 from junto.ops.cpu import Cpu, backlog
 from junto.ops.cpu.backlog import Backlog, n_bytes_to_come
@@ -320,7 +321,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 from junto import _kernels
-from junto.model import assemble
+from junto.assembly import assemble
 from junto.models.loading import locate, open_file
 from junto.ops.cpu import Cpu, stack
 from junto.ops.cpu.packed_cache import open_store
