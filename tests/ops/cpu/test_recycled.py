@@ -22,6 +22,13 @@ def test_left_memory_is_taken_again() -> None:
     assert recycler.n_bytes == again.nbytes
 
 
+def test_arrays_begin_with_a_cache_line() -> None:
+    recycler = Recycler()
+    sizes = [(n, N_BYTES_LEAST + n) for n in (1, 3, 64, 500)]
+    held = [recycler.empty(size, np.float32) for size in sizes]
+    assert [address(array) % 64 for array in held] == [0] * len(sizes)
+
+
 def test_memory_that_a_view_holds_is_not_taken() -> None:
     recycler = Recycler()
     held = recycler.empty(SHAPE, np.float32)[1:, ::7].T

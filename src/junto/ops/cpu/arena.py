@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from junto.ops.cpu.aligned import aligned
+
 Empty = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]]
 """Makes an array of a shape and a type."""
 
@@ -56,7 +58,7 @@ class Arena:
 
     def _fresh(self, n_bytes: int) -> Place:
         self.n_bytes += n_bytes
-        return np.empty(n_bytes, np.uint8)
+        return aligned(n_bytes)
 
     def leases(self) -> dict[int, Lease]:
         """The leases of arrays made since the last call, by their `id`."""

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from junto.ops.cpu.aligned import aligned
+
 N_BYTES_LEAST = 1 << 16
 """Smaller arrays come from NumPy, whose allocator takes their memory again by itself."""
 
@@ -29,8 +31,11 @@ class Place:
 
     @property
     def is_free(self) -> bool:
-        """Whether no array lies in it: `getrefcount` counts ours, and its own."""
-        return sys.getrefcount(self.memory) == 2
+        """Whether no array lies in it: `getrefcount` counts ours, and its own.
+
+        NumPy has every view, and a view of that, hold the array that owns the memory.
+        """
+        return sys.getrefcount(self.memory.base) == 2
 
 
 class Recycler:
@@ -68,5 +73,5 @@ class Recycler:
                 self._places.remove(place)
                 self._places.append(place)
                 return place.memory
-        self._places.append(Place(np.empty(n_bytes, np.uint8), self._step))
+        self._places.append(Place(aligned(n_bytes), self._step))
         return self._places[-1].memory
