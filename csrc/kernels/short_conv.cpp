@@ -22,6 +22,8 @@ namespace {
 
 using std::int64_t;
 
+constexpr int kRowsAtOnce = 4;
+
 // Channels [first, first + n) of one span.
 struct Range {
   int64_t first, n;
@@ -44,27 +46,34 @@ void take_weights(const ShortConvParams& p, Range range, float* to) {
 
 vf silu(vf x) { return mul(x, sigmoid(x)); }
 
-// One row of outputs. `rows` has room for the sources of its taps.
-void convolve_row(const ShortConvParams& p,
-                  const DeltaSpan& span,
-                  Range range,
-                  int64_t t,
-                  const float* weights,
-                  const float** rows) {
-  for (int64_t tap = 0; tap < p.n_tap; ++tap)
-    rows[tap] = source_row(p, span, t - (p.n_tap - 1) + tap) + range.first;
-  const auto convolved = [&](int64_t c, auto vector_at) {
-    vf sum = set1(0.0f);
-    for (int64_t tap = 0; tap < p.n_tap; ++tap)
-      sum = fma(vector_at(rows[tap] + c), vector_at(weights + tap * range.n + c), sum);
-    return silu(sum);
+// R rows of outputs, side by side: they share the weights. `rows` has room for their sources.
+template <int R>
+void convolve_rows(const ShortConvParams& p,
+                   const DeltaSpan& span,
+                   Range range,
+                   int64_t t,
+                   const float* weights,
+                   const float** rows) {
+  for (int64_t i = 0; i < p.n_tap - 1 + R; ++i)
+    rows[i] = source_row(p, span, t - (p.n_tap - 1) + i) + range.first;
+  const auto convolve = [&](int64_t c, auto vector_at, auto put) {
+    vf sums[R];
+    for (vf& sum : sums) sum = set1(0.0f);
+    for (int64_t tap = 0; tap < p.n_tap; ++tap) {
+      const vf weight = vector_at(weights + tap * range.n + c);
+      for (int r = 0; r < R; ++r) sums[r] = fma(vector_at(rows[tap + r] + c), weight, sums[r]);
+    }
+    float* y = p.y + (span.row + t) * p.y_stride + range.first + c;
+    for (int r = 0; r < R; ++r) put(y + r * p.y_stride, silu(sums[r]));
   };
-  float* y = p.y + (span.row + t) * p.y_stride + range.first;
   int64_t c = 0;
-  for (; c + 16 <= range.n; c += 16) store(y + c, convolved(c, load));
+  for (; c + 16 <= range.n; c += 16) convolve(c, load, store);
   if (c == range.n) return;
-  const int rest = static_cast<int>(range.n - c);
-  store_part(y + c, convolved(c, [=](const float* from) { return load_part(from, rest); }), rest);
+  const int n = static_cast<int>(range.n - c);
+  convolve(
+      c,
+      [=](const float* from) { return load_part(from, n); },
+      [=](float* to, vf x) { store_part(to, x, n); });
 }
 
 void keep_rows(const ShortConvParams& p, const DeltaSpan& span, Range range) {
@@ -90,10 +99,10 @@ void short_conv(const ShortConvParams& p, ThreadPool& pool) {
   const int64_t width = std::max<int64_t>(wanted, 256);
   const int64_t n_range = (p.n_channel + width - 1) / width;
   const auto n_weight = static_cast<std::size_t>(width * p.n_tap);
-  const auto n_tap = static_cast<std::size_t>(p.n_tap),
+  const auto n_source = static_cast<std::size_t>(p.n_tap - 1 + kRowsAtOnce),
              n_thread = static_cast<std::size_t>(pool.size());
   const auto weights = std::make_unique_for_overwrite<float[]>(n_weight * n_thread);
-  const auto rows = std::make_unique_for_overwrite<const float*[]>(n_tap * n_thread);
+  const auto rows = std::make_unique_for_overwrite<const float*[]>(n_source * n_thread);
   pool.loop(p.n_span * n_range, 1, [&](int64_t unit, int64_t, int thread) {
     const DeltaSpan& span = p.spans[unit / n_range];
     const int64_t first = unit % n_range * width;
@@ -101,8 +110,11 @@ void short_conv(const ShortConvParams& p, ThreadPool& pool) {
     const auto me = static_cast<std::size_t>(thread);
     float* mine = weights.get() + n_weight * me;
     take_weights(p, range, mine);
-    for (int64_t t = 0; t < span.n_tok; ++t)
-      convolve_row(p, span, range, t, mine, rows.get() + n_tap * me);
+    const float** const sources = rows.get() + n_source * me;
+    int64_t t = 0;
+    for (; t + kRowsAtOnce <= span.n_tok; t += kRowsAtOnce)
+      convolve_rows<kRowsAtOnce>(p, span, range, t, mine, sources);
+    for (; t < span.n_tok; ++t) convolve_rows<1>(p, span, range, t, mine, sources);
     keep_rows(p, span, range);
   });
 }
