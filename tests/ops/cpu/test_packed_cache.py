@@ -69,6 +69,29 @@ def test_the_first_start_writes_and_the_second_maps_the_same_bits(source: Path) 
     assert [file.source for file in kept(folder)] == [source]
 
 
+def mapped_kb(file: Path) -> tuple[int, int]:
+    """(size, resident) of this process's mappings of a file, in KiB as Linux tells them."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    sums = {"Size": 0, "Rss": 0}
+    for line in lines:
+        if line.endswith(str(file)):
+            for key in ("Size", "Rss"):
+                sums[key] += next(int(part.split()[1]) for part in lines if part.startswith(key))
+    return sums["Size"], sums["Rss"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="asks Linux")
+def test_settling_maps_every_page_of_the_file(source: Path) -> None:
+    folder = source.parent / "packed"
+    logits(source, folder)
+    model = loaded(source, folder, [])
+    (file,) = folder.glob("*.packed")
+    model.settle()
+    size, resident = mapped_kb(file)
+    assert size * 1024 >= file.stat().st_size
+    assert resident == size
+
+
 def test_a_source_that_changed_is_packed_anew(source: Path) -> None:
     folder = source.parent / "packed"
     logits(source, folder)
